@@ -1,0 +1,62 @@
+"""Names of dtypes: NumPy's and JAX's, and SINGA's three constants.
+
+>>> import singax as sx
+>>> sx.dtypes.canonical("float32") == sx.float32
+True
+>>> sx.dtypes.canonical(2)          # SINGA's tensor.int32
+dtype('int32')
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from singax.errors import DTypeError
+
+DType = np.dtype
+DTypeLike = Any
+
+float32 = np.dtype("float32")
+float16 = np.dtype("float16")
+int32 = np.dtype("int32")
+float64 = np.dtype("float64")
+int64 = np.dtype("int64")
+bool_ = np.dtype("bool")
+bfloat16 = np.dtype(jnp.bfloat16)
+
+_SINGA_CODES = {0: float32, 1: float16, 2: int32}
+_SINGA_WORDS = {"int": int32, "float": float32}
+
+
+def canonical(dtype: DTypeLike) -> DType:
+    """The NumPy dtype named by `dtype`: a dtype, its name, a scalar type, or one of SINGA's ints 0, 1, 2.
+
+    Raises `DTypeError` for anything else. A 64-bit name is kept as it is, whatever JAX's x64 flag says.
+    """
+    if type(dtype) is int:
+        if dtype in _SINGA_CODES:
+            return _SINGA_CODES[dtype]
+    elif isinstance(dtype, str) and dtype in _SINGA_WORDS:
+        return _SINGA_WORDS[dtype]
+    elif dtype is not None:
+        try:
+            return np.dtype(dtype)
+        except TypeError:
+            pass
+    raise DTypeError(
+        f"unknown dtype {dtype!r}: give a NumPy or JAX dtype, its name, or singax.float32, float16, int32 …"
+    )
+
+
+def narrows(dtype: DType) -> bool:
+    """Whether JAX would silently narrow `dtype` because its x64 mode is off."""
+    return dtype.itemsize == 8 and dtype.kind in "iuf" and not jax.config.jax_enable_x64
+
+
+def is_floating(dtype: Any) -> bool:
+    """Whether gradients exist for `dtype` (float or complex, bfloat16 included)."""
+    return bool(jnp.issubdtype(dtype, jnp.inexact))

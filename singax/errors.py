@@ -1,0 +1,74 @@
+"""The exceptions of singax: one class per frequent mistake.
+
+Every class derives from `SingaxError` and from the built-in exception that Python programmers would expect, so that
+both `except SingaxError` and `except ValueError` work. The first line of a message says what is wrong and what to
+do; the path of the layer is put in front once, at the border (`located`).
+"""
+
+from __future__ import annotations
+
+
+class SingaxError(Exception):
+    """Base class. `where` is the path of the layer that raised, once it is known."""
+
+    where: str = ""
+
+    def located(self, where: str) -> SingaxError:
+        """Remember the layer path `where`, unless a deeper layer has been named already."""
+        if not self.where:
+            self.where = where
+        return self
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{self.where}: {message}" if self.where else message
+
+
+class ShapeError(SingaxError, ValueError):
+    """An input has a rank or a size that the operation cannot take."""
+
+
+class DTypeError(SingaxError, TypeError):
+    """An input has a dtype that the operation cannot take, or a dtype name is unknown."""
+
+
+class ArgumentError(SingaxError, ValueError):
+    """A constructor or call argument has a value outside what is documented."""
+
+
+class UnfilledError(SingaxError, ValueError):
+    """A placeholder without values was read."""
+
+
+class TracedValueError(SingaxError, TypeError):
+    """A Python number was asked of a Tensor whose value exists only in a program that is being compiled."""
+
+
+class RawCallError(SingaxError, TypeError):
+    """A raw JAX or NumPy function was called on a Tensor outside a layer, where its gradient would be lost."""
+
+
+class StaticArgumentError(SingaxError, TypeError):
+    """An argument that selects a program is not hashable."""
+
+
+class UninitializedError(SingaxError, RuntimeError):
+    """Parameters were asked of a layer or model that has not seen an input yet."""
+
+
+class UnusedLayerError(SingaxError, ValueError):
+    """A layer that owns parameters is never called by the model."""
+
+
+class StateError(SingaxError, ValueError):
+    """A state changed in a way that a compiled step cannot carry over to the next step."""
+
+
+class NameMismatchError(SingaxError, KeyError):
+    """A parameter, state or initializer name is unknown."""
+
+    __str__ = SingaxError.__str__
+
+
+class DeviceNotFoundError(SingaxError, RuntimeError):
+    """The device asked for is not on this machine."""

@@ -1,0 +1,139 @@
+"""What is going on right now: recording or not, inside a layer or not, compiling or not.
+
+`training` is SINGA's global `autograd.training`. `local` is per thread: `frame` is the outermost layer call in
+progress (None outside), `step` is true while a whole method is being traced.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from singax.errors import StateError, UnfilledError
+from singax.recipes import Constant
+from singax.storage import Cell, Deferred, Unfilled
+
+training: bool = False
+
+
+class NeedsBuild(Exception):
+    """A layer without parameters was met where none may be created; the border builds it and tries again."""
+
+
+class Frame:
+    """One outermost call while its pure function runs: which cells it may touch and which it has read."""
+
+    __slots__ = ("building", "cells", "creating", "draws", "generator", "reads", "stack")
+
+    def __init__(self, cells: list[Cell], generator: Cell, building: bool = False) -> None:
+        self.cells = {id(cell) for cell in cells}
+        self.reads: set[int] = set()
+        self.generator = generator
+        self.draws = 0
+        self.building = building
+        self.creating: set[int] = set()
+        self.stack: list[Any] = []
+
+    def read(self, cell: Cell) -> jax.Array:
+        self.reads.add(id(cell))
+        value = cell.get()
+        if isinstance(value, jax.Array):
+            return value
+        if isinstance(value, Unfilled):
+            raise UnfilledError(f"the tensor of shape {value.shape} has no values yet: fill it before it is used")
+        if isinstance(value, Deferred):
+            return jnp.zeros(value.shape, value.dtype) if self.building else cell.array()
+        return jnp.asarray(value)
+
+    def write(self, cell: Cell, value: Any) -> None:
+        if self.building and traced(value):
+            if isinstance(cell.get(), Unfilled):  # a state that forward fills: zeros until then, as in SINGA
+                cell.set(Deferred(value.shape, value.dtype, Constant(0)), lent=False)
+        elif traced(value) and id(cell) not in self.cells:
+            raise StateError(
+                "a Tensor that is not part of the layer was assigned a value that exists only inside its forward: "
+                "make the Tensor an attribute of the layer in __init__ or initialize"
+            )
+        else:
+            cell.values[cell.index] = value
+
+    def next_key(self) -> jax.Array:
+        """A fresh typed random key: the generator's key folded with the number of this draw."""
+        key = jax.random.fold_in(wrap_key(self.read(self.generator)), self.draws)
+        self.draws += 1
+        return key
+
+    def advanced_generator(self) -> jax.Array:
+        """The generator's value after this frame: moved on if anything was drawn."""
+        data = self.read(self.generator)
+        return jax.random.key_data(jax.random.fold_in(wrap_key(data), 0x7FFFFFFF)) if self.draws else data
+
+
+class StepContext:
+    """The body of a `train_one_batch` in progress: its module, the cells it may change, what it has changed."""
+
+    def __init__(self, module: Any, cells: set[int]) -> None:
+        self.module, self.cells = module, cells
+        self.states: list[Any] = []
+        self.updated: set[int] = set()
+
+    def check_known(self, name: str, cell: Cell) -> None:
+        """Refuse to change a Tensor that the compiled step would not carry to the next one."""
+        if local.tracing and id(cell) not in self.cells and cell.bank is not None:
+            raise StateError(f"the step changes {name!r}, which belongs to another model")
+        if local.tracing and id(cell) not in self.cells and not traced(cell.get()):
+            raise StateError(
+                f"the step changes the Tensor {name!r}, which is no state of the model: make it an attribute, and fill it "
+                "before the first step (set_value, copy_from_numpy …)"
+            )
+
+    def forget_history(self) -> None:
+        """Gradients do not flow from one step into the next: states become leaves again."""
+        for tensor in self.states:
+            tensor.creator = None
+
+
+class Local(threading.local):
+    """Per thread. `tracing` is True while a whole method is being traced into one program."""
+
+    frame: Frame | None = None
+    step: StepContext | None = None
+    tracing: bool = False
+    generator: Any = None
+    undo: list[Callable[[], None]] | None = None
+
+
+local = Local()
+
+
+def wrap_key(data: jax.Array) -> jax.Array:
+    """The typed key with the raw words `data` (uint32, shape (2,))."""
+    return jax.random.wrap_key_data(data, impl="threefry2x32")
+
+
+@functools.cache
+def _concrete_types() -> tuple[type, ...]:
+    with jax.ensure_compile_time_eval():
+        return type(jnp.zeros(())), type(jax.random.key(0))
+
+
+def traced(value: Any) -> bool:
+    """Whether `value` is a tracer: it has a shape and a dtype, but no numbers yet."""
+    return isinstance(value, jax.Array) and type(value) not in _concrete_types()
+
+
+@contextmanager
+def training_mode(flag: bool) -> Iterator[None]:
+    """Set SINGA's global `autograd.training` for the duration of the block."""
+    global training
+    saved, training = training, flag
+    try:
+        yield
+    finally:
+        training = saved

@@ -1,0 +1,359 @@
+"""Module: a model. It compiles from placeholders, trains with one XLA program per step, and evaluates compiled too."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from singax import device as devices
+from singax import mode
+from singax.dtypes import narrows
+from singax.errors import ArgumentError, NameMismatchError, ShapeError, UnusedLayerError
+from singax.functional import Functional, FunctionalStep, functional_model, functional_step
+from singax.layer import build, tree
+from singax.layer.base import Layer, mark_border
+from singax.layer.call import call_layer
+from singax.mode import local
+from singax.program import Compilation, Runner, as_input, logger, step_mode
+from singax.storage import Bank, Unfilled
+from singax.tensor import Tensor
+
+
+def step(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a method of a Module as a training step: it is compiled as a whole, like `train_one_batch`."""
+    method.__singax_step__ = True  # type: ignore[attr-defined]
+    return method
+
+
+class Module(Layer):
+    """Base class of models.
+
+    Override `forward` (plain JAX arrays in and out) and `train_one_batch` (Tensors: forward, loss, `optimizer(loss)`).
+    Calling the model runs `train_one_batch` in training mode and `forward` in evaluation mode. Methods named
+    `train_one_batch*` or marked with `@singax.step` are compiled into one program each, with donated state.
+
+    >>> import numpy as np, singax as sx
+    >>> class Net(sx.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.fc, self.loss = sx.layer.Linear(2), sx.layer.MeanSquareError()
+    ...         self.optimizer = sx.opt.SGD(lr=0.1)
+    ...     def forward(self, x):
+    ...         return self.fc(x)
+    ...     def train_one_batch(self, x, y):
+    ...         out = self.forward(x)
+    ...         loss = self.loss(out, y)
+    ...         self.optimizer(loss)
+    ...         return out, loss
+    >>> net = Net(); net.compile([sx.Placeholder((4, 3))])
+    >>> out, loss = net(np.ones((4, 3), "float32"), np.zeros((4, 2), "float32"))
+    >>> out.shape, sorted(net.get_params())
+    ((4, 2), ['fc.W', 'fc.b'])
+    """
+
+    _internal = Layer._internal | {
+        "training", "graph_mode", "sequential", "compilations", "_generator", "_bank", "_bank_version", "_runners",
+        "_guests", "_guesses", "_updated", "_reported", "_traced_steps",
+    }  # fmt: skip
+
+    _step_names: frozenset[str] = frozenset()
+
+    training: bool
+    graph_mode: bool
+    sequential: bool
+    compilations: list[Compilation]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__new__(cls)
+        made.__dict__.update(
+            training=True, graph_mode=True, sequential=False, compilations=[], _generator=devices.Generator(),
+            _bank=Bank(), _bank_version=-1, _runners={}, _guests={}, _guesses=set(), _updated=set(), _reported=set(),
+            _traced_steps=set(),
+        )  # fmt: skip
+        return made
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        forward = cls.__dict__.get("forward")
+        if callable(forward):
+            setattr(cls, "forward", _wrapped_forward(forward))
+        names = [name for name, value in cls.__dict__.items() if _is_step(name, value)]
+        for name in names:
+            setattr(cls, name, _wrapped_step(cls.__dict__[name]))
+        cls._step_names = cls._step_names | frozenset(names)
+        super().__init_subclass__(**kwargs)
+
+    # -- compile, train, eval -----------------------------------------------------------------------------------
+
+    def compile(
+        self,
+        inputs: Sequence[Any],
+        is_train: bool = True,
+        use_graph: bool = True,
+        sequential: bool = False,
+        graph_alg: bool | str | None = None,
+    ) -> None:
+        """Create the parameters from `inputs` and choose how to run.
+
+        **Args**
+          inputs: one Placeholder, Tensor, array or (nested) list of them per argument of `forward`. Only shapes and
+            dtypes count; a size may be None where no parameter depends on it. A Tensor that is filled keeps its values
+            as constants of the abstract pass.
+          is_train: training mode (default) or evaluation mode.
+          use_graph: compile steps into one program (default); False runs them call by call.
+          sequential: kept for SINGA; XLA orders the operations.
+          graph_alg: an older name of `sequential` (True or "sequence").
+
+        Nothing is computed: `forward` runs on shapes only. May be called again, with other shapes or flags; existing
+        parameters keep their values.
+
+        **Raises** `ShapeError` and others from the layers, with their path; `UnusedLayerError` when a layer with
+        parameters is never called. The model is then as it was before.
+        """
+        inputs = _checked_inputs(inputs)
+        with mode.training_mode(is_train):
+            build.build(self, build.own_forward(self), tuple(inputs), {}, constants=True)
+        if not self._step_names:
+            self._check_unused()
+        self.training, self.graph_mode = is_train, use_graph
+        self.sequential = sequential if graph_alg is None else graph_alg in (True, "sequence")
+        mode.training = is_train
+        self._runners.clear()
+        self._draw_parameters()
+
+    def _draw_parameters(self) -> None:
+        bank = self._current_bank()
+        if bank.dirty:
+            bank.settle()
+
+    def train(self, mode_: bool = True) -> None:
+        """Switch to training mode (or, with False, to evaluation mode)."""
+        self.training = mode_
+        mode.training = mode_
+
+    def eval(self) -> None:
+        """Switch to evaluation mode."""
+        self.train(False)
+
+    def graph(self, mode: bool = True, sequential: bool = False) -> None:
+        """Switch whether steps are compiled."""
+        self.graph_mode, self.sequential = mode, sequential
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        if local.frame is None and self.training:
+            return self.train_one_batch(*inputs, **kwargs)
+        return self.forward(*inputs, **kwargs)
+
+    def train_one_batch(self, *inputs: Any, **kwargs: Any) -> Any:
+        """One training step. Override it; the default uses the deprecated attributes `loss` and `optim`."""
+        loss, optim = self.__dict__.get("loss"), self.__dict__.get("optim")
+        if not callable(loss) or not callable(optim) or len(inputs) < 2:
+            raise ArgumentError(
+                f"{type(self).__name__} is in training mode but defines no train_one_batch; define it, or call eval() "
+                "to use the model for inference"
+            )
+        warnings.warn("Module.loss and Module.optim are deprecated: define train_one_batch", DeprecationWarning, 2)
+        out = self.forward(*inputs[:-1], **kwargs)
+        value = loss(out, inputs[-1])
+        optim(value)
+        return out, value
+
+    # -- state --------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, jax.Array]:
+        """Path → array for the whole state: parameters, running statistics, optimizer slots, step, random key."""
+        bank = self._current_bank()
+        if bank.dirty:
+            bank.settle()
+        for cell in bank.cells:
+            cell.lent = True
+        bank.dirty = True
+        return dict(zip(bank.paths, bank.values, strict=True))
+
+    def load_state_dict(self, states: Mapping[str, Any]) -> None:
+        """Set states by exact path; others stay as they are. Checks names and shapes before it changes anything."""
+        bank = self._current_bank()
+        known = dict(zip(bank.paths, bank.cells, strict=True))
+        unknown = sorted(set(states) - set(known))
+        if unknown:
+            raise NameMismatchError(f"there is no state named {', '.join(unknown)}; known: {', '.join(known)}")
+        for path, value in states.items():
+            if np.shape(value) != tuple(known[path].get().shape):
+                raise ShapeError(f"{path} has shape {tuple(known[path].get().shape)}; received {np.shape(value)}")
+        for path, value in states.items():
+            dtype = known[path].get().dtype
+            known[path].set(value.astype(dtype) if isinstance(value, jax.Array) else np.array(value, dtype))
+
+    def functional(self) -> Functional:
+        """The model as pure functions for JAX users: `init_fn, apply_fn = model.functional()`.
+
+        See `singax.functional.Functional`.
+        """
+        return functional_model(self)
+
+    def functional_step(self, method: str = "train_one_batch") -> FunctionalStep:
+        """A training step as a pure function: `new_state, outputs = step(state, *inputs)`.
+
+        See `singax.functional.FunctionalStep`.
+        """
+        return functional_step(self, method)
+
+    def _current_bank(self) -> Bank:
+        """The flat state, brought up to date if layers, Tensors or optimizers have come or gone."""
+        if self._bank_version != tree.structure_version() or self._bank.stolen:
+            tree.name_members(self)
+            _adopt_in_stable_order(self._bank, dict(self._named_cells()))
+            if any([owner.take_change() for owner in self._owners()]):
+                self._runners.clear()
+            self.__dict__["_bank_version"] = tree.structure_version()
+        return self._bank
+
+    def _named_cells(self) -> Iterator[tuple[str, Any]]:
+        for path, tensor in tree.tensors(self, owners=True):
+            if not isinstance(tensor._cell.get(), Unfilled):
+                yield path, tensor._cell
+        for name, guest in self._guests.items():
+            for path, tensor in guest.state_tensors():
+                yield tree.join(name, path), tensor._cell
+        yield "rng", self._generator.cell
+
+    # -- what steps need and report -----------------------------------------------------------------------------
+
+    def _owners(self) -> list[Any]:
+        return [value for _, value in tree.walk(self) if isinstance(value, tree.Stateful)] + list(self._guests.values())
+
+    def _welcome(self, owner: tree.Stateful) -> None:
+        """Take in an optimizer that a step uses but that is no attribute of the model."""
+        if any(owner is known for known in self._owners()):
+            return
+        names = [f"optimizer{number or ''}" for number in range(len(self._guests) + 2)]
+        self._guests[next(name for name in names if name not in self._guests and name not in self.__dict__)] = owner
+        tree.structure_changed()
+        if local.tracing:
+            raise mode.NeedsBuild
+
+    def _prepare_owners(self) -> None:
+        """Let optimizers create the slots that a trace has found missing; guess them where there is one optimizer."""
+        owners = self._owners()
+        if len(owners) == 1 and not self._traced_steps:
+            trainable = [t for _, t in tree.tensors(self) if t.stores_grad and t.requires_grad]
+            self._guesses.update(owners[0].want(trainable))
+        for owner in owners:
+            owner.prepare()
+
+    def _after_trace(self, name: str, context: mode.StepContext) -> bool:
+        """Drop slots that were guessed and not used (True: trace again), and report what was never trained."""
+        self._traced_steps.add(name)
+        self._updated |= context.updated
+        idle = {key for key in self._guesses if key not in context.updated}
+        self._guesses.clear()
+        if idle and any([owner.forget(idle) for owner in self._owners()]):
+            return True
+        if self._step_names <= self._traced_steps:
+            self._check_unused()
+            self._report_untrained()
+        return False
+
+    def _report_untrained(self) -> None:
+        idle = [
+            path
+            for path, tensor in tree.tensors(self)
+            if tensor.stores_grad and tensor.requires_grad and id(tensor._cell) not in self._updated
+        ]
+        fresh = [path for path in idle if path not in self._reported]
+        self._reported.update(fresh)
+        if fresh:
+            logger.warning(
+                "no gradient reached %s. Usual causes: the loss does not depend on it, a stop_gradient or an integer "
+                "cast cuts the path, or no optimizer was called with this loss. If it is meant to stay fixed, set its "
+                "requires_grad to False",
+                ", ".join(fresh),
+            )
+
+    def _check_unused(self) -> None:
+        idle = [layer.where for _, layer in tree.layers(self) if tree.creates_parameters(layer) and not layer._initialized]
+        if idle:
+            raise UnusedLayerError(
+                f"{type(self).__name__} owns layers that are never called: {', '.join(idle)}. They would have no "
+                "parameters. Call them in forward or in a step, or remove them"
+            )
+
+
+def _adopt_in_stable_order(bank: Bank, named: dict[str, Any]) -> None:
+    """States that were there keep their places, new ones follow: programs made for fewer states stay valid."""
+    kept = [path for path in bank.paths if path in named]
+    order = kept + [path for path in named if path not in set(kept)]
+    cells = [named[path] for path in order]
+    if bank.stolen or tuple(order) != bank.paths or any(a is not b for a, b in zip(cells, bank.cells, strict=True)):
+        bank.adopt(list(zip(order, cells, strict=True)))
+
+
+def _is_step(name: str, value: Any) -> bool:
+    return callable(value) and (name.startswith("train_one_batch") or getattr(value, "__singax_step__", False))
+
+
+def _wrapped_forward(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def forward(self: Module, *args: Any, **kwargs: Any) -> Any:
+        if local.frame is not None or local.step is not None:
+            return call_layer(self, function, args, kwargs)
+        if self.training or not self.graph_mode:
+            with mode.training_mode(self.training):
+                return call_layer(self, function, args, kwargs)
+        return _runner(self, "forward", forward, donates=False)(args, kwargs)
+
+    return mark_border(forward)
+
+
+def _wrapped_step(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def run_step(self: Module, *args: Any, **kwargs: Any) -> Any:
+        if local.frame is not None or local.step is not None:
+            return function(self, *args, **kwargs)
+        if self.graph_mode:
+            return _runner(self, function.__name__, function, donates=True)(args, kwargs)
+        return _run_eagerly(self, function, args, kwargs)
+
+    return run_step
+
+
+def _runner(module: Module, name: str, function: Callable[..., Any], donates: bool) -> Runner:
+    runner = module._runners.get((name, function))
+    if runner is None:
+        runner = Runner(module, f"{type(module).__name__}.{name}", function, donates)
+        module._runners[name, function] = runner
+    return runner
+
+
+def _run_eagerly(module: Module, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    args, kwargs = jax.tree.map(_as_tensor, (args, kwargs), is_leaf=lambda leaf: isinstance(leaf, Tensor))
+    for _ in range(100):
+        try:
+            with step_mode(module, (), module.training, tracing=False):
+                return function(module, *args, **kwargs)
+        except mode.NeedsBuild:
+            continue
+    raise ArgumentError(f"{type(module).__name__} creates new layers each time it is called")
+
+
+def _as_tensor(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray | np.generic):
+        return Tensor(data=leaf, requires_grad=leaf.dtype.kind == "f")
+    return as_input(leaf) if isinstance(leaf, jax.Array) else leaf
+
+
+def _checked_inputs(inputs: Any) -> list[Any]:
+    if not isinstance(inputs, list | tuple) or not inputs:
+        raise ArgumentError(f"compile takes a non-empty list with one entry per argument of forward. Received: {inputs!r}")
+    for leaf in jax.tree.leaves(list(inputs), is_leaf=lambda leaf: isinstance(leaf, Tensor)):
+        if isinstance(leaf, Tensor) and not leaf.is_filled() and narrows(leaf.dtype):
+            warnings.warn(
+                f"{leaf.name} has dtype {leaf.dtype}, but JAX's x64 mode is off: it is treated as "
+                f"{jax.dtypes.canonicalize_dtype(leaf.dtype)}. Use a 32-bit dtype, or jax.config.update('jax_enable_x64', True)",
+                stacklevel=3,
+            )
+    return list(inputs)

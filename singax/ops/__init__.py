@@ -1,0 +1,25 @@
+"""Operations: pure functions on arrays, each with its ONNX twin."""
+
+from singax.ops.activation import gelu, relu, sigmoid, softmax, tanh
+from singax.ops.arithmetic import (
+    abs,
+    add,
+    div,
+    equal,
+    floordiv,
+    getitem,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    matmul,
+    mod,
+    mul,
+    negative,
+    pow,
+    sub,
+    take,
+)
+from singax.ops.loss import binary_cross_entropy, mse_loss, softmax_cross_entropy
+from singax.ops.operation import Operation, Twin, capturing, operation, operations
+from singax.ops.shape import cat, embedding, flatten, reshape, transpose

@@ -1,0 +1,120 @@
+"""Arithmetic, comparison and indexing: what the operators of Tensor stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from singax.ops.operation import operation
+
+Array = jax.Array
+
+
+@operation("Add")
+def add(a: Array, b: Array) -> Array:
+    """Elementwise a + b with NumPy broadcasting."""
+    return jnp.add(a, b)
+
+
+@operation("Sub")
+def sub(a: Array, b: Array) -> Array:
+    """Elementwise a − b with NumPy broadcasting."""
+    return jnp.subtract(a, b)
+
+
+@operation("Mul")
+def mul(a: Array, b: Array) -> Array:
+    """Elementwise a · b with NumPy broadcasting."""
+    return jnp.multiply(a, b)
+
+
+@operation("Div")
+def div(a: Array, b: Array) -> Array:
+    """Elementwise true quotient a / b with NumPy broadcasting; x / 0 is ±inf or nan, as IEEE has it."""
+    return jnp.true_divide(a, b)
+
+
+@operation(None)
+def floordiv(a: Array, b: Array) -> Array:
+    """Elementwise floor(a / b)."""
+    return jnp.floor_divide(a, b)
+
+
+@operation("Mod")
+def mod(a: Array, b: Array) -> Array:
+    """Elementwise remainder with the sign of the divisor."""
+    return jnp.mod(a, b)
+
+
+@operation("Pow")
+def pow(a: Array, b: Array) -> Array:
+    """Elementwise a raised to b."""
+    return jnp.power(a, b)
+
+
+@operation("Neg")
+def negative(x: Array) -> Array:
+    """−x."""
+    return jnp.negative(x)
+
+
+@operation("Abs")
+def abs(x: Array) -> Array:
+    """|x|."""
+    return jnp.abs(x)
+
+
+@operation("MatMul")
+def matmul(x: Array, w: Array) -> Array:
+    """Matrix product with NumPy's rules for leading (batch) axes: (…, n, k) · (…, k, m) → (…, n, m)."""
+    return jnp.matmul(x, w)
+
+
+def _comparison(a: Array, b: Array, result: Array) -> Array:
+    """0/1 in the dtype that SINGA's operators return: that of the operands, float32 for booleans."""
+    dtype = jnp.result_type(a, b)
+    return result.astype(jnp.float32 if dtype == jnp.bool_ else dtype)
+
+
+@operation("Less")
+def less(a: Array, b: Array) -> Array:
+    """a < b as 0/1 in the dtype of the operands."""
+    return _comparison(a, b, jnp.less(a, b))
+
+
+@operation("LessOrEqual")
+def less_equal(a: Array, b: Array) -> Array:
+    """a ≤ b as 0/1 in the dtype of the operands."""
+    return _comparison(a, b, jnp.less_equal(a, b))
+
+
+@operation("Greater")
+def greater(a: Array, b: Array) -> Array:
+    """a > b as 0/1 in the dtype of the operands."""
+    return _comparison(a, b, jnp.greater(a, b))
+
+
+@operation("GreaterOrEqual")
+def greater_equal(a: Array, b: Array) -> Array:
+    """a ≥ b as 0/1 in the dtype of the operands."""
+    return _comparison(a, b, jnp.greater_equal(a, b))
+
+
+@operation("Equal")
+def equal(a: Array, b: Array) -> Array:
+    """a = b as 0/1 in the dtype of the operands."""
+    return _comparison(a, b, jnp.equal(a, b))
+
+
+@operation(None)
+def getitem(x: Array, *, key: Any) -> Array:
+    """x[key] for a static key: a tuple of None, Ellipsis and ("slice", start, stop, step)."""
+    return x[tuple(slice(*k[1:]) if isinstance(k, tuple) else k for k in key)]
+
+
+@operation(None)
+def take(x: Array, indices: Array) -> Array:
+    """x[indices] along the first axis, for an array of integers or booleans."""
+    return x[indices]

@@ -1,0 +1,125 @@
+"""The decorator that gives an operation its ONNX twin.
+
+An operation is a pure function: positional parameters are arrays (its ONNX inputs), keyword-only parameters are
+attributes. In normal use the decorator is transparent. Inside `capturing()` a call binds one jaxpr equation of the
+primitive `singax_operation`, which carries the operation and its attributes, so that exporters and printed graphs see
+the operation whole.
+
+>>> import jax, jax.numpy as jnp
+>>> with capturing():
+...     print(jax.make_jaxpr(lambda x: operations()["relu"](x))(jnp.ones(2)).eqns[0].primitive)
+singax_operation
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+
+Attributes = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Twin:
+    """The ONNX operator of an operation.
+
+    `op_type` is its name in `domain` ("" is ai.onnx), None when ONNX has no such operator; `attributes` maps our
+    keyword arguments to ONNX attributes: by name, or through a function of all keyword arguments.
+    """
+
+    op_type: str | None
+    domain: str = ""
+    attributes: Mapping[str, str] | Callable[[Attributes], Attributes] | None = None
+
+    def convert(self, keywords: Attributes) -> Attributes:
+        """The ONNX attributes that say the same as `keywords`."""
+        if self.attributes is None:
+            return {}
+        if callable(self.attributes):
+            return self.attributes(keywords)
+        return {theirs: keywords[ours] for ours, theirs in self.attributes.items() if keywords.get(ours) is not None}
+
+
+class Operation:
+    """A pure function on arrays with its twin. Calls are transparent unless a capture is in progress."""
+
+    def __init__(self, function: Callable[..., Any], twin: Twin) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.twin = function, twin
+        self.name: str = function.__name__
+
+    def __call__(self, *arrays: Any, **attributes: Any) -> Any:
+        if _capture_depth:
+            return _bind(self, arrays, attributes)
+        return self.function(*arrays, **attributes)
+
+    def __repr__(self) -> str:
+        return f"<operation {self.name} (ONNX: {self.twin.op_type or 'none'})>"
+
+
+_REGISTRY: dict[str, Operation] = {}
+_capture_depth = 0
+
+
+def operation(
+    op_type: str | None, *, domain: str = "", attributes: Any = None
+) -> Callable[[Callable[..., Any]], Operation]:
+    """Register the decorated function as the operation whose ONNX operator is `op_type` (None: there is none)."""
+
+    def register(function: Callable[..., Any]) -> Operation:
+        made = Operation(function, Twin(op_type, domain, attributes))
+        _REGISTRY[made.name] = made
+        return made
+
+    return register
+
+
+def operations() -> Mapping[str, Operation]:
+    """All operations by name."""
+    return _REGISTRY
+
+
+@contextmanager
+def capturing() -> Iterator[None]:
+    """Within the block every operation becomes one `singax_operation` equation of the jaxpr being traced."""
+    global _capture_depth
+    _capture_depth += 1
+    try:
+        yield
+    finally:
+        _capture_depth -= 1
+
+
+_primitive = Primitive("singax_operation")
+_primitive.multiple_results = True
+
+
+def _bind(made: Operation, arrays: tuple[Any, ...], attributes: Attributes) -> Any:
+    leaves, tree = jax.tree.flatten(arrays)
+    call = functools.partial(_flat_call, made, tree, tuple(sorted(attributes.items())))
+    shapes = jax.eval_shape(call, *leaves)
+    results = _primitive.bind(*leaves, operation=made, tree=tree, attributes=tuple(sorted(attributes.items())))
+    return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+
+def _flat_call(made: Operation, tree: Any, attributes: tuple[tuple[str, Any], ...], *leaves: Any) -> Any:
+    return made.function(*jax.tree.unflatten(tree, leaves), **dict(attributes))
+
+
+def _evaluate(*leaves: Any, operation: Operation, tree: Any, attributes: Any) -> list[Any]:
+    return jax.tree.leaves(_flat_call(operation, tree, attributes, *leaves))
+
+
+def _shapes(*avals: Any, operation: Operation, tree: Any, attributes: Any) -> list[Any]:
+    call = functools.partial(_flat_call, operation, tree, attributes)
+    return list(jax.make_jaxpr(call)(*[jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]).out_avals)
+
+
+_primitive.def_impl(_evaluate)
+_primitive.def_abstract_eval(_shapes)

@@ -1,0 +1,238 @@
+"""From a method to one XLA program.
+
+`functionalize` is the one trick: put arrays into the handles, run the method, collect the new arrays and the outputs,
+put back what the handles held. A `Runner` keeps the programs of one method: one per training flag, static arguments
+and input shapes.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from singax import arguments, mode
+from singax.arguments import Packed
+from singax.autograd.border import is_tensor
+from singax.dtypes import is_floating
+from singax.errors import StateError
+from singax.interrupt import deferred_interrupts
+from singax.mode import NeedsBuild, StepContext, local
+from singax.storage import Bank, Cell, exchanged
+from singax.tensor import Tensor
+
+if TYPE_CHECKING:
+    from singax.module import Module
+
+logger = logging.getLogger("singax")
+
+_MOST_RESTARTS = 100
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Static:
+    """A result that is not an array, on its way out of a compiled function."""
+
+    value: Any
+
+    def __hash__(self) -> int:
+        return id(type(self.value))
+
+
+@dataclass
+class Compilation:
+    """One program: which method, for which arguments, how long it took, and what had changed since the last one."""
+
+    method: str
+    arguments: dict[str, str]
+    changed: str = ""
+    trace_seconds: float = 0.0
+    compile_seconds: float = 0.0
+
+
+@dataclass
+class Program:
+    """A compiled method for one signature; it works on the first `count` states of the bank."""
+
+    call: Callable[..., Any]
+    signature: tuple[Any, ...]
+    count: int
+    note: Compilation = field(repr=False)
+
+
+def bare(out: Any) -> Any:
+    """The results of a method as arrays, with `Static` around everything that is none."""
+    return jax.tree.map(_bare_leaf, out, is_leaf=is_tensor)
+
+
+def _bare_leaf(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        return leaf._cell.array()
+    return leaf if isinstance(leaf, jax.Array) else Static(leaf)
+
+
+def as_results(out: Any) -> Any:
+    """The outputs of a compiled function as fresh Tensors, in the structure that the method returned."""
+    if isinstance(out, jax.Array):
+        return Tensor._of(out)
+    if type(out) is tuple:
+        return tuple([as_results(item) for item in out])
+    if type(out) is Static:
+        return out.value
+    return jax.tree.map(as_results, out, is_leaf=lambda leaf: type(leaf) is Static)
+
+
+def as_input(value: Any) -> Tensor:
+    """A Tensor around an array argument of a step."""
+    return Tensor._of(value, requires_grad=is_floating(value.dtype))
+
+
+@contextmanager
+def step_mode(module: Module, cells: Sequence[Cell], training: bool, tracing: bool) -> Iterator[StepContext]:
+    """Run the body of a step: which module, which states it may change, traced or not."""
+    saved = (local.step, local.tracing, local.generator)
+    context = StepContext(module, {id(cell) for cell in cells})
+    local.step, local.tracing, local.generator = context, tracing, module._generator
+    try:
+        with mode.training_mode(training):
+            yield context
+    finally:
+        context.forget_history()
+        local.step, local.tracing, local.generator = saved
+
+
+def functionalize(
+    module: Module,
+    function: Callable[..., Any],
+    cells: Sequence[Cell],
+    form: Hashable,
+    training: bool,
+    observe: Callable[[StepContext], None] = lambda context: None,
+) -> Callable[[Sequence[Any], list[Any]], tuple[list[Any], Any]]:
+    """`function(module, …)` as a pure function: (state values, input arrays) → (new state values, outputs)."""
+
+    def pure(values: Sequence[Any], inputs: list[Any]) -> tuple[list[Any], Any]:
+        args, kwargs = arguments.unpack(form, inputs, as_input)
+        with exchanged(cells, values), step_mode(module, cells, training, tracing=True) as context:
+            out = bare(function(module, *args, **kwargs))
+            observe(context)
+            return [_carried(cell, old) for cell, old in zip(cells, values, strict=True)], out
+
+    return pure
+
+
+def _carried(cell: Cell, old: Any) -> Any:
+    new = cell.get()
+    if new is old:
+        return old
+    if new.shape != old.shape:
+        raise StateError(f"a state of shape {old.shape} has become {new.shape} inside a step")
+    return jax.lax.convert_element_type(new, old.dtype)
+
+
+class Runner:
+    """All programs of one method of one module.
+
+    A step (`donates=True`) hands the whole state to XLA and stores the new one; any other method reads the state and
+    stores back only what it has changed.
+    """
+
+    def __init__(self, module: Module, name: str, function: Callable[..., Any], donates: bool) -> None:
+        self.module, self.name, self.function, self.donates = module, name, function, donates
+        self.programs: dict[Hashable, Program] = {}
+        self.seen: list[dict[str, str]] = []
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        module = self.module
+        bank = module._current_bank()
+        packed = arguments.pack(self.function, args, kwargs)
+        if bank.dirty:
+            bank.settle()
+        key = (module.training, packed.form, packed.avals)
+        program = self.programs.get(key)
+        if program is None or (program.signature is not bank.signature and not _still_fits(program, bank)):
+            return self._first_run(key, packed)
+        return as_results(self._run(bank, program, packed.inputs))
+
+    def _run(self, bank: Bank, program: Program, inputs: list[Any]) -> Any:
+        if self.donates:
+            return bank.advance(program.call, inputs, program.count)
+        changed, out = program.call(bank.values[: program.count], inputs)
+        for index, value in changed.items():
+            bank.cells[index].set(value, lent=False)
+        return out
+
+    def _first_run(self, key: Hashable, packed: Packed) -> Any:
+        for _ in range(_MOST_RESTARTS):
+            if self.donates:
+                self.module._prepare_owners()
+            bank = self.module._current_bank()
+            if bank.dirty:
+                bank.settle()
+            program = self._compile(bank, packed)
+            if program is not None:
+                break
+        else:
+            raise StateError(f"{self.name} creates new layers or states each time it is traced")
+        self.programs[key] = program
+        self._report(program.note)
+        with deferred_interrupts():  # the first dispatch passes through Python, where an interrupt could tear it
+            out = self._run(bank, program, packed.inputs)
+        return as_results(out)
+
+    def _compile(self, bank: Bank, packed: Packed) -> Program | None:
+        """Trace and compile; None when the trace has created layers or states, so that it must start again."""
+        cells, contexts = list(bank.cells), []
+        pure = functionalize(self.module, self.function, cells, packed.form, self.module.training, contexts.append)
+        note = Compilation(self.name, arguments.describe(self.function, packed))
+        jitted = jax.jit(pure, donate_argnums=0) if self.donates else jax.jit(functools.partial(_changes_only, pure))
+        start = time.perf_counter()
+        try:
+            lowered = jitted.lower(bank.values, packed.inputs)
+        except NeedsBuild:
+            return None
+        if self.donates and self.module._after_trace(self.function.__name__, contexts[-1]):
+            return None
+        traced = time.perf_counter()
+        lowered.compile()
+        note.trace_seconds, note.compile_seconds = traced - start, time.perf_counter() - traced
+        return Program(jitted, bank.signature, len(cells), note)
+
+    def _report(self, note: Compilation) -> None:
+        """Record the compilation and, from the second one on, log what had changed."""
+        described = {**note.arguments, "training": str(self.module.training)}
+        if self.seen:
+            note.changed = min((_difference(old, described) for old in self.seen), key=len)
+            logger.warning("%s is compiled again (program %d): %s", self.name, len(self.seen) + 1, note.changed)
+        self.seen.append(described)
+        self.module.compilations.append(note)
+
+
+def _changes_only(pure: Callable[..., Any], values: Sequence[Any], inputs: list[Any]) -> tuple[dict[int, Any], Any]:
+    new, out = pure(values, inputs)
+    return {i: n for i, (n, old) in enumerate(zip(new, values, strict=True)) if n is not old}, out
+
+
+def _still_fits(program: Program, bank: Bank) -> bool:
+    """Whether the bank still begins with the states that the program was made for."""
+    if bank.signature[: program.count] != program.signature:
+        return False
+    if len(bank.signature) == program.count:
+        program.signature = bank.signature
+    return True
+
+
+def _difference(old: dict[str, str], new: dict[str, str]) -> str:
+    changes = [
+        f"{name} changed from {old.get(name, 'absent')} to {new.get(name, 'absent')}"
+        for name in [*new, *(set(old) - set(new))]
+        if old.get(name) != new.get(name)
+    ]
+    return "; ".join(changes) or "the shapes or the number of states changed"
