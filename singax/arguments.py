@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -85,8 +85,8 @@ def _check_hashable(function: Callable[..., Any], args: Any, kwargs: Any, leaf: 
     except TypeError:
         name = _names(function, args, kwargs)[position]
         raise StaticArgumentError(
-            f"{function.__qualname__}: the argument {name} is a {type(leaf).__name__}, which is not hashable. Arguments "
-            "that are not arrays select a program: pass a number, a string or a tuple, or an array or Tensor"
+            f"{function.__qualname__}: the argument {name} is a {type(leaf).__name__}, which is not hashable. "
+            "Arguments that are not arrays select a program: pass a number, a string or a tuple, or an array or Tensor"
         ) from None
 
 
@@ -95,7 +95,7 @@ def unpack(form: Hashable, inputs: list[Any], wrap: Callable[[Any], Any]) -> tup
     arrays = iter(inputs)
     if isinstance(form, int):
         return tuple(wrap(a) for a in arrays), {}
-    tree, kinds = form  # type: ignore[misc]
+    tree, kinds = cast(tuple[Any, tuple[Any, ...]], form)
     leaves = [wrap(next(arrays)) if kind is None else kind[1] for kind in kinds]
     args, kwargs = jax.tree.unflatten(tree, leaves)
     return args, kwargs
@@ -104,7 +104,7 @@ def unpack(form: Hashable, inputs: list[Any], wrap: Callable[[Any], Any]) -> tup
 def _names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """A readable name for every leaf of a call, such as `x`, `states[1]`, `mask`."""
     try:
-        parameters = [p for p in inspect.signature(function).parameters.values()][1:]
+        parameters = list(inspect.signature(function).parameters.values())[1:]
     except (TypeError, ValueError):
         parameters = []
     names: list[str] = []
@@ -129,5 +129,3 @@ def describe(function: Callable[..., Any], packed: Packed) -> dict[str, str]:
     kinds = [None] * len(names) if isinstance(packed.form, int) else packed.form[1]  # type: ignore[index]
     shown = [next(marks) if kind is None else repr(kind[1]) for kind in kinds]
     return dict(zip(names, shown, strict=True))
-
-

@@ -44,7 +44,7 @@ def canonical(dtype: DTypeLike) -> DType:
         return _SINGA_WORDS[dtype]
     elif dtype is not None:
         try:
-            return np.dtype(dtype)
+            return np.dtype(dtype)  # type: ignore[no-any-return]
         except TypeError:
             pass
     raise DTypeError(
@@ -54,7 +54,7 @@ def canonical(dtype: DTypeLike) -> DType:
 
 def narrows(dtype: DType) -> bool:
     """Whether JAX would silently narrow `dtype` because its x64 mode is off."""
-    return dtype.itemsize == 8 and dtype.kind in "iuf" and not jax.config.jax_enable_x64
+    return dtype.itemsize == 8 and dtype.kind in "iuf" and not jax.config.read("jax_enable_x64")
 
 
 def is_floating(dtype: Any) -> bool:

@@ -30,8 +30,8 @@ class Functional(NamedTuple):
     `init(key, *inputs)` → variables: a dict path → array of parameters and states, drawn from a JAX key (works under
     `jit` and `vmap`) or from an integer seed (the values that `compile` would draw).
 
-    `apply(variables, *inputs, train=False, key=None)` → outputs; with `train=True` → `(outputs, new_variables)`, where the
-    new variables hold updated running statistics. `key` seeds dropout. Inputs and outputs are plain arrays.
+    `apply(variables, *inputs, train=False, key=None)` → outputs; with `train=True` → `(outputs, new_variables)`, where
+    the new variables hold updated running statistics. `key` seeds dropout. Inputs and outputs are plain arrays.
     """
 
     init: Callable[..., Variables]
@@ -126,10 +126,12 @@ def _step_function(module: Module, method: str) -> Callable[..., Any]:
     if method not in module._step_names:
         known = ", ".join(sorted(module._step_names)) or "none"
         raise NameMismatchError(f"{type(module).__name__} has no step named {method!r}; its steps: {known}")
-    return getattr(type(module), method).__wrapped__  # type: ignore[no-any-return]
+    return getattr(type(module), method).__wrapped__
 
 
-def _settled(module: Module, function: Callable[..., Any], inputs: Any, kwargs: Any) -> tuple[tuple[str, ...], list[Cell]]:
+def _settled(
+    module: Module, function: Callable[..., Any], inputs: Any, kwargs: Any
+) -> tuple[tuple[str, ...], list[Cell]]:
     """The paths and cells of the whole state, once an abstract run of the step has created all of it."""
     packed = arguments.pack(function, inputs, kwargs)
     shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in packed.inputs]
@@ -196,4 +198,3 @@ def _check_names(given: Mapping[str, Any], wanted: Any) -> None:
             f"the variables do not fit the model; missing: {', '.join(missing) or 'none'}; "
             f"unknown: {', '.join(unknown) or 'none'}"
         )
-

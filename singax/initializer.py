@@ -36,7 +36,11 @@ def _compute_fans(shape: Sizes, data_format: str = "channels_first") -> tuple[fl
 
 def _scaled(shape: Sizes, scale: float, fan: float, distribution: str) -> Recipe:
     s = scale / max(1.0, fan)
-    return recipes.Normal(0.0, math.sqrt(s)) if distribution == "normal" else recipes.Uniform(-math.sqrt(3 * s), math.sqrt(3 * s))
+    return (
+        recipes.Normal(0.0, math.sqrt(s))
+        if distribution == "normal"
+        else recipes.Uniform(-math.sqrt(3 * s), math.sqrt(3 * s))
+    )
 
 
 def _family(scale: float, pick: Callable[[float, float], float], distribution: str) -> Callable[[Sizes], Recipe]:
@@ -92,7 +96,7 @@ def recipe_for(initializer: Any, shape: Sizes) -> Recipe | None:
     if isinstance(initializer, int | float):
         return recipes.Constant(initializer)
     if hasattr(initializer, "draw"):
-        return initializer  # type: ignore[no-any-return]
+        return initializer
     if not callable(initializer):
         raise ArgumentError(f"an initializer is a name, a number or a function. Received: {initializer!r}")
     return None if recipes.required_parameters(initializer) == 1 else recipes.FromFunction(initializer)

@@ -82,6 +82,12 @@ class StepContext:
         self.module, self.cells = module, cells
         self.states: list[Any] = []
         self.updated: set[int] = set()
+        self._own: list[Cell] = []
+
+    def own(self, cell: Cell) -> None:
+        """Note a Tensor that the step itself has created: it may be changed freely."""
+        self._own.append(cell)
+        self.cells.add(id(cell))
 
     def check_known(self, name: str, cell: Cell) -> None:
         """Refuse to change a Tensor that the compiled step would not carry to the next one."""
@@ -89,8 +95,8 @@ class StepContext:
             raise StateError(f"the step changes {name!r}, which belongs to another model")
         if local.tracing and id(cell) not in self.cells and not traced(cell.get()):
             raise StateError(
-                f"the step changes the Tensor {name!r}, which is no state of the model: make it an attribute, and fill it "
-                "before the first step (set_value, copy_from_numpy …)"
+                f"the step changes the Tensor {name!r}, which is no state of the model: make it an attribute, and fill "
+                "it before the first step (set_value, copy_from_numpy …)"
             )
 
     def forget_history(self) -> None:

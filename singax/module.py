@@ -67,6 +67,15 @@ class Module(Layer):
     graph_mode: bool
     sequential: bool
     compilations: list[Compilation]
+    _generator: devices.Generator
+    _bank: Bank
+    _bank_version: int
+    _runners: dict[Any, Runner]
+    _guests: dict[str, tree.Stateful]
+    _guesses: set[int]
+    _updated: set[int]
+    _reported: set[str]
+    _traced_steps: set[str]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__new__(cls)
@@ -80,7 +89,7 @@ class Module(Layer):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         forward = cls.__dict__.get("forward")
         if callable(forward):
-            setattr(cls, "forward", _wrapped_forward(forward))
+            type.__setattr__(cls, "forward", _wrapped_forward(forward))
         names = [name for name, value in cls.__dict__.items() if _is_step(name, value)]
         for name in names:
             setattr(cls, name, _wrapped_step(cls.__dict__[name]))
@@ -144,7 +153,7 @@ class Module(Layer):
         self.graph_mode, self.sequential = mode, sequential
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
-        if local.frame is None and self.training:
+        if local.frame is None and local.step is None and self.training:
             return self.train_one_batch(*inputs, **kwargs)
         return self.forward(*inputs, **kwargs)
 
@@ -207,7 +216,8 @@ class Module(Layer):
         if self._bank_version != tree.structure_version() or self._bank.stolen:
             tree.name_members(self)
             _adopt_in_stable_order(self._bank, dict(self._named_cells()))
-            if any([owner.take_change() for owner in self._owners()]):
+            changes = [owner.take_change() for owner in self._owners()]
+            if any(changes):
                 self._runners.clear()
             self.__dict__["_bank_version"] = tree.structure_version()
         return self._bank
@@ -251,8 +261,10 @@ class Module(Layer):
         self._updated |= context.updated
         idle = {key for key in self._guesses if key not in context.updated}
         self._guesses.clear()
-        if idle and any([owner.forget(idle) for owner in self._owners()]):
-            return True
+        if idle:
+            dropped = [owner.forget(idle) for owner in self._owners()]
+            if any(dropped):
+                return True
         if self._step_names <= self._traced_steps:
             self._check_unused()
             self._report_untrained()
@@ -275,7 +287,9 @@ class Module(Layer):
             )
 
     def _check_unused(self) -> None:
-        idle = [layer.where for _, layer in tree.layers(self) if tree.creates_parameters(layer) and not layer._initialized]
+        idle = [
+            layer.where for _, layer in tree.layers(self) if tree.creates_parameters(layer) and not layer._initialized
+        ]
         if idle:
             raise UnusedLayerError(
                 f"{type(self).__name__} owns layers that are never called: {', '.join(idle)}. They would have no "
@@ -348,12 +362,15 @@ def _as_tensor(leaf: Any) -> Any:
 
 def _checked_inputs(inputs: Any) -> list[Any]:
     if not isinstance(inputs, list | tuple) or not inputs:
-        raise ArgumentError(f"compile takes a non-empty list with one entry per argument of forward. Received: {inputs!r}")
+        raise ArgumentError(
+            f"compile takes a non-empty list with one entry per argument of forward. Received: {inputs!r}"
+        )
     for leaf in jax.tree.leaves(list(inputs), is_leaf=lambda leaf: isinstance(leaf, Tensor)):
         if isinstance(leaf, Tensor) and not leaf.is_filled() and narrows(leaf.dtype):
             warnings.warn(
                 f"{leaf.name} has dtype {leaf.dtype}, but JAX's x64 mode is off: it is treated as "
-                f"{jax.dtypes.canonicalize_dtype(leaf.dtype)}. Use a 32-bit dtype, or jax.config.update('jax_enable_x64', True)",
+                f"{jax.dtypes.canonicalize_dtype(leaf.dtype)}. Use a 32-bit dtype, or "
+                "jax.config.update('jax_enable_x64', True)",
                 stacklevel=3,
             )
     return list(inputs)

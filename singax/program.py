@@ -147,7 +147,7 @@ class Runner:
     def __init__(self, module: Module, name: str, function: Callable[..., Any], donates: bool) -> None:
         self.module, self.name, self.function, self.donates = module, name, function, donates
         self.programs: dict[Hashable, Program] = {}
-        self.seen: list[dict[str, str]] = []
+        self.seen: list[tuple[dict[str, str], tuple[Any, ...]]] = []
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         module = self.module
@@ -182,14 +182,15 @@ class Runner:
         else:
             raise StateError(f"{self.name} creates new layers or states each time it is traced")
         self.programs[key] = program
-        self._report(program.note)
+        self._report(program)
         with deferred_interrupts():  # the first dispatch passes through Python, where an interrupt could tear it
             out = self._run(bank, program, packed.inputs)
         return as_results(out)
 
     def _compile(self, bank: Bank, packed: Packed) -> Program | None:
         """Trace and compile; None when the trace has created layers or states, so that it must start again."""
-        cells, contexts = list(bank.cells), []
+        cells = list(bank.cells)
+        contexts: list[StepContext] = []
         pure = functionalize(self.module, self.function, cells, packed.form, self.module.training, contexts.append)
         note = Compilation(self.name, arguments.describe(self.function, packed))
         jitted = jax.jit(pure, donate_argnums=0) if self.donates else jax.jit(functools.partial(_changes_only, pure))
@@ -205,13 +206,15 @@ class Runner:
         note.trace_seconds, note.compile_seconds = traced - start, time.perf_counter() - traced
         return Program(jitted, bank.signature, len(cells), note)
 
-    def _report(self, note: Compilation) -> None:
+    def _report(self, program: Program) -> None:
         """Record the compilation and, from the second one on, log what had changed."""
+        note = program.note
         described = {**note.arguments, "training": str(self.module.training)}
         if self.seen:
-            note.changed = min((_difference(old, described) for old in self.seen), key=len)
+            changes = [_differences(old, described) + _state_changes(was, program.signature) for old, was in self.seen]
+            note.changed = "; ".join(sorted(changes, key=len)[0])
             logger.warning("%s is compiled again (program %d): %s", self.name, len(self.seen) + 1, note.changed)
-        self.seen.append(described)
+        self.seen.append((described, program.signature))
         self.module.compilations.append(note)
 
 
@@ -229,10 +232,22 @@ def _still_fits(program: Program, bank: Bank) -> bool:
     return True
 
 
-def _difference(old: dict[str, str], new: dict[str, str]) -> str:
-    changes = [
+def _differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
+    return [
         f"{name} changed from {old.get(name, 'absent')} to {new.get(name, 'absent')}"
         for name in [*new, *(set(old) - set(new))]
         if old.get(name) != new.get(name)
     ]
-    return "; ".join(changes) or "the shapes or the number of states changed"
+
+
+def _state_changes(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[str]:
+    before, after = {entry[0]: entry[1:] for entry in old}, {entry[0]: entry[1:] for entry in new}
+    found = [f"the state {path} is new" for path in after if path not in before]
+    found += [f"the state {path} is gone" for path in before if path not in after]
+    for path in before.keys() & after.keys():
+        (shape, dtype, trains), (new_shape, new_dtype, still) = before[path], after[path]
+        if (shape, dtype) != (new_shape, new_dtype):
+            found.append(f"the state {path} changed from {dtype}{list(shape)} to {new_dtype}{list(new_shape)}")
+        elif trains != still:
+            found.append(f"{path} was {'unfrozen' if still else 'frozen'}")
+    return found

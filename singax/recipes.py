@@ -48,10 +48,11 @@ class HostSource:
 
 
 class TracedSource:
-    """Float32 draws from a JAX key; works under `jit` and `vmap`."""
+    """Float32 draws from a JAX key; works under `jit` and `vmap`. A function makes the key if one is needed."""
 
-    def __init__(self, key: jax.Array) -> None:
-        self._key = key
+    def __init__(self, key: jax.Array | Callable[[], jax.Array]) -> None:
+        self._make = key if callable(key) else lambda: key
+        self._key: Any = None
 
     def normal(self, shape: Sizes) -> jax.Array:
         return jax.random.normal(self.key(), shape)
@@ -60,7 +61,7 @@ class TracedSource:
         return jax.random.uniform(self.key(), shape)
 
     def key(self) -> jax.Array:
-        self._key, key = jax.random.split(self._key)
+        self._key, key = jax.random.split(self._make() if self._key is None else self._key)
         return key
 
 

@@ -44,13 +44,14 @@ class Deferred:
 class Cell:
     """A mutable box for one value. `lent` says that the value may be known outside the bank: copy before donating."""
 
-    __slots__ = ("bank", "index", "lent", "place", "recipe", "values")
+    __slots__ = ("bank", "index", "lent", "place", "recipe", "trains", "values")
 
     def __init__(self, value: Any, place: Any = None) -> None:
         self.values: list[Any] = [value]
         self.index = 0
         self.bank: Bank | None = None
         self.lent = True
+        self.trains = False  # whether gradients are computed for it: part of what selects a program
         self.recipe: Any = None  # how a layer's initial values were made, if by a recipe
         self.place = place  # a jax.Device or Sharding, or None for JAX's default
 
@@ -66,6 +67,12 @@ class Cell:
         if self.bank is not None:
             self.bank.dirty = True
 
+    def set_trains(self, flag: bool) -> None:
+        """Freeze or unfreeze."""
+        self.trains = flag
+        if self.bank is not None:
+            self.bank.dirty = True
+
     def array(self) -> jax.Array:
         """The value as a JAX array (or tracer), moved to its place first if it is still on the host."""
         value = self.values[self.index]
@@ -73,8 +80,8 @@ class Cell:
             return value
         if isinstance(value, Unfilled):
             raise UnfilledError(
-                f"the tensor of shape {value.shape} has no values yet: fill it with copy_from_numpy, uniform, gaussian, "
-                "set_value … before reading it"
+                f"the tensor of shape {value.shape} has no values yet: fill it with copy_from_numpy, uniform, "
+                "gaussian, set_value … before reading it"
             )
         if isinstance(value, Deferred):
             value = _drawn(value)
@@ -94,8 +101,9 @@ def _drawn(deferred: Deferred) -> Any:
 
 
 def place_host_array(value: Any, place: Any) -> jax.Array:
-    """Move a private host array to `place` (a device, a sharding, or None for the default device)."""
-    return jax.device_put(value, place) if place is not None else jnp.asarray(value)
+    """Move a private host array to `place` (a device, a sharding, or None for the default device), even in a trace."""
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(value, place) if place is not None else jnp.asarray(value)
 
 
 class Bank:
@@ -142,12 +150,17 @@ class Bank:
                 value = jnp.copy(value)
                 cell.values[cell.index], cell.lent = value, False
             seen.add(id(value))
-        found = tuple((p, v.shape, v.dtype) for p, v in zip(self.paths, self.values, strict=True))
+        found = tuple(
+            (path, value.shape, value.dtype, cell.trains)
+            for path, value, cell in zip(self.paths, self.values, self.cells, strict=True)
+        )
         if found != self.signature:
             self.signature = found
         self.dirty = False
 
-    def advance(self, call: Callable[[list[Any], list[Any]], tuple[list[Any], Any]], inputs: list[Any], count: int) -> Any:
+    def advance(
+        self, call: Callable[[list[Any], list[Any]], tuple[list[Any], Any]], inputs: list[Any], count: int
+    ) -> Any:
         """Run one donated step on the first `count` states, store the new ones, return the step's outputs."""
         values = self.values if count == len(self.values) else self.values[:count]
         try:

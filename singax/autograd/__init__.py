@@ -9,7 +9,7 @@ import sys
 import types
 
 from singax import mode
-from singax.autograd.functional import *  # noqa: F403
+from singax.autograd.functional import *
 from singax.autograd.node import Dummy, Node
 from singax.autograd.operator import Operation, Operator
 from singax.autograd.recorder import node

@@ -183,8 +183,8 @@ def _refuse_traced(layer: Layer, name: str, value: Any) -> None:
     held = value._cell.get() if isinstance(value, Tensor) else value
     if traced(held):
         raise StateError(
-            f"{layer.where}.{name} was assigned a value that exists only while the step is being compiled. To carry it to "
-            f"the next step, make self.{name} a Tensor in __init__ or initialize; otherwise use a local variable"
+            f"{layer.where}.{name} was assigned a value that exists only while the step is being compiled. To carry it "
+            f"over, make self.{name} a Tensor in __init__ or initialize; otherwise use a local variable"
         )
 
 

@@ -19,7 +19,7 @@ from singax.errors import ShapeError
 from singax.layer import tree
 from singax.layer.inside import call_inside, generator_of, run_initialize
 from singax.layer.tree import Branch
-from singax.mode import Frame, local, traced
+from singax.mode import Frame, NeedsBuild, local, traced
 from singax.recipes import host_source
 from singax.storage import Deferred, Unfilled
 from singax.tensor import Tensor
@@ -29,13 +29,19 @@ _ARRAYS = (Tensor, jax.Array, np.ndarray, np.generic)
 
 
 def ensure(layer: Branch, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Build `layer` from these arguments unless everything below it is built already."""
+    """Build `layer` from these arguments unless everything below it is built already.
+
+    While a step is being traced, what was built is not among the states of that trace: it has to start again.
+    """
     if layer._ready == tree.structure_version():
         return
     tree.name_members(layer)
-    if any(tree.creates_parameters(child) and not child._initialized for _, child in tree.layers(layer)):
+    waiting = [child for _, child in tree.layers(layer) if tree.creates_parameters(child) and not child._initialized]
+    if waiting:
         build(layer, function, args, kwargs)
     layer.__dict__["_ready"] = tree.structure_version()
+    if local.tracing and any(child._initialized for child in waiting):
+        raise NeedsBuild
 
 
 def build(
@@ -91,7 +97,8 @@ def _probed(
     for path, shape in _sizes(layer).items():
         if other_sizes.get(path) != shape:
             raise ShapeError(
-                f"the parameter {path} of {layer.where} depends on a size that is None in the placeholder: give that size"
+                f"the parameter {path} of {layer.where} depends on a size that is None in the placeholder: "
+                "give that size"
             )
     return jax.tree.map(_merged, first, other)
 
@@ -105,16 +112,16 @@ def _run_initialize(layer: Branch, function: Callable[..., Any], frame: Frame, a
     run_initialize(frame, layer, function, args, kwargs)
 
 
-def _traced(
-    run: Callable[..., Any], layer: Branch, args: Any, kwargs: Any, probe: int | None, constants: bool
-) -> Any:
+def _traced(run: Callable[..., Any], layer: Branch, args: Any, kwargs: Any, probe: int | None, constants: bool) -> Any:
     """The shapes that `run` returns for these arguments, unknown sizes replaced by `probe`.
 
     With `constants`, Tensors that have values keep them, so that a forward may look at them.
     """
     leaves, structure = jax.tree.flatten((args, kwargs), is_leaf=is_tensor)
     if constants:
-        leaves = [v.data if isinstance(v, Tensor) and v.is_filled() and not traced(v._cell.get()) else v for v in leaves]
+        leaves = [
+            v.data if isinstance(v, Tensor) and v.is_filled() and not traced(v._cell.get()) else v for v in leaves
+        ]
     abstract = {i: _abstract(leaf, probe) for i, leaf in enumerate(leaves) if _is_abstract(leaf, constants)}
 
     def pure(arrays: dict[int, Any]) -> Any:
@@ -171,7 +178,7 @@ def decide_draws(layer: Branch) -> None:
             value.draw = functools.partial(_draw, value.recipe, source, value.shape, value.dtype)
 
 
-def _draw(recipe: Any, source: Callable[[], Any], shape: tuple[int, ...], dtype: np.dtype) -> Any:
+def _draw(recipe: Any, source: Callable[[], Any], shape: Any, dtype: np.dtype) -> Any:
     return recipe.draw(source(), shape, dtype)
 
 
@@ -187,13 +194,13 @@ def _root_and_prefix(layer: Branch) -> tuple[Branch, str]:
 
 def infer_shape(layer: Branch, shapes: tuple[Any, ...]) -> Any:
     """See `Layer.infer_shape`."""
-    inputs = tuple(_placeholder(shape, layer.input_dtype) for shape in shapes)
+    inputs = tuple(_placeholder(shape, getattr(layer, "input_dtype", np.float32)) for shape in shapes)
     found = build(layer, own_forward(layer), inputs, {}, keep=False)
     return jax.tree.map(lambda s: tuple(s.shape), found, is_leaf=lambda s: isinstance(s, Unfilled))
 
 
 def own_forward(layer: Branch) -> Callable[..., Any]:
-    forward = type(layer).forward
+    forward = getattr(type(layer), "forward")  # noqa: B009
     return getattr(forward, "__wrapped__", forward)
 
 

@@ -19,7 +19,7 @@ class Linear(Layer):
     **Shapes** x (…, in) → (…, out); `W` (in, out), `b` (out,). `in` is inferred from the first input.
 
     **Args**
-      out_features: size of the output. SINGA's older form `Linear(in, out[, bias])` is understood; `in` is inferred anyway.
+      out_features: size of the output. SINGA's older form `Linear(in, out[, bias])` is understood; `in` is inferred.
       bias: whether there is a `b` (default True).
       kernel_init, bias_init: initializer names or functions; default N(0, 2 / (in + out)) and zeros.
 
@@ -36,7 +36,9 @@ class Linear(Layer):
     ) -> None:
         super().__init__()
         if len(args) > 2:
-            raise ArgumentError(f"Linear takes (out) or (in, out[, bias]). Received {len(args) + 1} positional arguments")
+            raise ArgumentError(
+                f"Linear takes (out) or (in, out[, bias]). Received {len(args) + 1} positional arguments"
+            )
         self.out_features = args[0] if args else out_features
         self.bias = args[1] if len(args) == 2 else bias
         if not isinstance(self.out_features, int) or self.out_features < 1:

@@ -15,11 +15,13 @@ Array = jax.Array
 def softmax_cross_entropy(x: Array, t: Array) -> Array:
     """The mean over the batch of −Σ p log softmax(x).
 
-    x: logits (N, C). t: class ids, any numeric dtype, (N,) or (N, 1); or one row of weights per sample, (N, C), which is
-    divided by its sum. Returns shape (1,). When C = 1 a target of N elements is read as class ids.
+    x: logits (N, C). t: class ids, any numeric dtype, (N,) or (N, 1); or one row of weights per sample, (N, C), which
+    is divided by its sum. Returns shape (1,). When C = 1 a target of N elements is read as class ids.
     """
     if x.ndim != 2 or t.ndim > 2 or t.size not in (x.shape[0], x.size) or (t.ndim and t.shape[0] != x.shape[0]):
-        raise ShapeError(f"expected logits (N, C) with targets (N,), (N, 1) or (N, C). Received: {x.shape} and {t.shape}")
+        raise ShapeError(
+            f"expected logits (N, C) with targets (N,), (N, 1) or (N, C). Received: {x.shape} and {t.shape}"
+        )
     logs = jax.nn.log_softmax(x.astype(jnp.promote_types(x.dtype, jnp.float32)), axis=-1)
     if t.size == x.shape[0]:
         picked = jnp.take_along_axis(logs, t.reshape(-1, 1).astype(jnp.int32), axis=-1)

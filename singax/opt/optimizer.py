@@ -7,7 +7,7 @@ rate does not compile anything again, and a compiled step carries the slots alon
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ class Optimizer(tree.Stateful):
     `lr` may be set at any time: a number takes effect at the next step without compiling again.
     """
 
-    slot_names: Mapping[str, str] = {}
+    slot_names: ClassVar[dict[str, str]] = {}
     _scaled_by_lr = True
 
     def __init__(self, lr: Any, **schedules: Any) -> None:
@@ -125,7 +125,9 @@ class Optimizer(tree.Stateful):
         known = {"step_counter", *self._slots, *self._shared, *self.slot_names.values()}
         unknown = sorted(set(states) - known)
         if unknown:
-            raise NameMismatchError(f"{type(self).__name__} has no state named {', '.join(unknown)}; known: {sorted(known)}")
+            raise NameMismatchError(
+                f"{type(self).__name__} has no state named {', '.join(unknown)}; known: {sorted(known)}"
+            )
         for slot, held in states.items():
             if slot == "step_counter":
                 self.step_counter.set_value(int(np.asarray(held).reshape(())))
@@ -326,7 +328,11 @@ class Optimizer(tree.Stateful):
 
     def __repr__(self) -> str:
         held = self.lr_value._cell.get()
-        shown = "schedule" if isinstance(held, Unfilled) or not isinstance(self._schedule, Constant) else self._schedule.init_value
+        shown = (
+            "schedule"
+            if isinstance(held, Unfilled) or not isinstance(self._schedule, Constant)
+            else self._schedule.init_value
+        )
         return f"{type(self).__name__}(lr={shown})"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from singax.errors import ArgumentError
 from singax.opt.optimizer import Arrays, Optimizer
@@ -16,18 +16,22 @@ def _decayed(optimizer: Optimizer, hyper: Arrays, *links: Any) -> Any:
     """A chain of `links`, preceded by L2 decay (g ← g + wd·w) unless it is zero."""
     import optax
 
-    decay = [] if starts_at_zero(optimizer.schedules["weight_decay"]) else [optax.add_decayed_weights(hyper["weight_decay"])]
-    return optax.chain(*decay, *links)
+    decay = (
+        []
+        if starts_at_zero(optimizer.schedules["weight_decay"])
+        else [optax.add_decayed_weights(hyper["weight_decay"])]
+    )
+    return optax.chain(optax.identity(), *decay, *links)
 
 
 class SGD(Optimizer):
     """Stochastic gradient descent with momentum.
 
-    With g ← g + weight_decay·w:  w ← w − lr·g, or with momentum μ > 0: v ← μ·v + (1 − dampening)·g, v starting at 0, and
-    w ← w − lr·v, or with `nesterov` w ← w − lr·(g + μ·v).
+    With g ← g + weight_decay·w:  w ← w − lr·g, or with momentum μ > 0: v ← μ·v + (1 − dampening)·g, v starting at 0,
+    and w ← w − lr·v, or with `nesterov` w ← w − lr·(g + μ·v).
 
-    **Args** lr (0.1), momentum (0), dampening (0), weight_decay (0): numbers or schedules; nesterov (False); dtype is SINGA's
-    and has no effect: slots have the dtype of their parameter.
+    **Args** lr (0.1), momentum (0), dampening (0), weight_decay (0): numbers or schedules; nesterov (False); dtype is
+    SINGA's and has no effect: slots have the dtype of their parameter.
 
     **Raises** `ArgumentError` for negative values, and for nesterov without momentum or with dampening.
 
@@ -37,7 +41,7 @@ class SGD(Optimizer):
     array([0.5], dtype=float32)
     """
 
-    slot_names = {"trace": "momentum"}
+    slot_names: ClassVar[dict[str, str]] = {"trace": "momentum"}
 
     def __init__(
         self,
@@ -80,7 +84,7 @@ class RMSProp(Optimizer):
     **Args** lr (0.1), rho (0.9), epsilon (1e-8), weight_decay (0): numbers or schedules.
     """
 
-    slot_names = {"nu": "running_average"}
+    slot_names: ClassVar[dict[str, str]] = {"nu": "running_average"}
 
     def __init__(self, lr: Any = 0.1, rho: Any = 0.9, epsilon: Any = 1e-8, weight_decay: Any = 0) -> None:
         super().__init__(lr, rho=rho, epsilon=epsilon, weight_decay=weight_decay)
@@ -99,7 +103,7 @@ class AdaGrad(Optimizer):
     **Args** lr (0.1), epsilon (1e-8), weight_decay (0): numbers or schedules.
     """
 
-    slot_names = {"sum_of_squares": "history"}
+    slot_names: ClassVar[dict[str, str]] = {"sum_of_squares": "history"}
 
     def __init__(self, lr: Any = 0.1, epsilon: Any = 1e-8, weight_decay: Any = 0) -> None:
         super().__init__(lr, epsilon=epsilon, weight_decay=weight_decay)
@@ -119,7 +123,7 @@ class Adam(Optimizer):
     **Args** lr (0.1), beta_1 (0.9), beta_2 (0.999), epsilon (1e-8), weight_decay (0): numbers or schedules.
     """
 
-    slot_names = {"mu": "m", "nu": "v"}
+    slot_names: ClassVar[dict[str, str]] = {"mu": "m", "nu": "v"}
 
     def __init__(
         self, lr: Any = 0.1, beta_1: Any = 0.9, beta_2: Any = 0.999, epsilon: Any = 1e-8, weight_decay: Any = 0

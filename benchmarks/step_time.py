@@ -1,0 +1,223 @@
+"""Training steps and cold starts of singax, divided by those of a hand-written `jax.jit` + optax step.
+
+    python benchmarks/step_time.py                        # all models, a quarter of an hour on two cores
+    python benchmarks/step_time.py --quick                # the two small models, few rounds
+    python benchmarks/step_time.py --models mlp --rounds 21
+
+Both sides run in one process, in alternating rounds; a row shows the median over the rounds of the ratio of two
+neighbouring rounds, so that a busy machine slows both. Batches are NumPy arrays. singax copies each one on the host
+before it hands it to JAX, which reads a NumPy array after the call has returned: the hand-written step does not, and
+would train on wrong data if a loader reused its buffer.
+
+Cold start: in a fresh process with jax and optax imported and the device started, the time until the parameters are
+drawn, the step is traced and compiled, and its first loss is there. The persistent compilation cache is off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+
+import jax
+import numpy as np
+import optax
+import plain_models
+import singax_models
+
+import singax as sx
+
+
+class Case(NamedTuple):
+    """A model on both sides, the shape of its input, and how many steps make a round."""
+
+    singax: Callable[[float], singax_models.Trained]
+    plain: Callable[[], plain_models.Plain]
+    shape: tuple[int, ...]
+    steps: int
+
+
+CASES = {
+    "mlp": Case(singax_models.MLP, plain_models.mlp, (32, 64), 1000),
+    "cnn": Case(singax_models.CNN, plain_models.cnn, (64, 1, 28, 28), 30),
+    "resnet18": Case(singax_models.ResNet18, plain_models.resnet18, (32, 3, 32, 32), 2),
+}
+LR = 0.01
+
+Batch = tuple[np.ndarray, np.ndarray]
+Loop = Callable[[int], Any]  # runs so many steps and returns the last loss, still in flight
+
+
+def batches(case: Case, count: int = 4) -> list[Batch]:
+    """Random batches."""
+    rng = np.random.default_rng(1)
+    return [
+        (rng.standard_normal(case.shape, np.float32), rng.integers(0, 10, case.shape[0]).astype(np.int32))
+        for _ in range(count)
+    ]
+
+
+# -- the two sides ----------------------------------------------------------------------------------------------
+
+
+def singax_model(case: Case) -> singax_models.Trained:
+    """The compiled singax model."""
+    net = case.singax(LR)
+    net.compile([sx.Placeholder(case.shape)], is_train=True, use_graph=True)
+    return net
+
+
+def singax_loop(net: singax_models.Trained, data: list[Batch]) -> Loop:
+    """Steps of the singax model."""
+
+    def loop(steps: int) -> Any:
+        for index in range(steps):
+            _, loss = net(*data[index % len(data)])
+        return loss.data
+
+    return loop
+
+
+def plain_loop(case: Case, state: plain_models.State, data: list[Batch]) -> Loop:
+    """Steps of the hand-written model."""
+    step = plain_models.make_step(case.plain(), LR)
+
+    def loop(steps: int) -> Any:
+        nonlocal state
+        for index in range(steps):
+            state, (_, loss) = step(state, *data[index % len(data)])
+        return loss
+
+    return loop
+
+
+def equal_state(case: Case, net: singax_models.Trained) -> plain_models.State:
+    """A hand-written state with the values of the singax model."""
+    held = {name: np.array(tensor.to_numpy()) for name, tensor in net.get_states().items()}
+    shapes = case.plain().shapes
+    if {name: value.shape for name, value in held.items()} != shapes:
+        raise SystemExit(f"the two models differ: {sorted(held)} and {sorted(shapes)}")
+    running = {name: held.pop(name) for name in shapes if "running" in name}
+    return plain_models.start(held, running, LR)
+
+
+# -- measuring --------------------------------------------------------------------------------------------------
+
+
+class Steps(NamedTuple):
+    """What a row of the first table says."""
+
+    plain: float
+    singax: float
+    ratio: float
+    difference: float
+
+
+def measure_steps(case: Case, rounds: int) -> tuple[Steps, float]:
+    """Medians over interleaved rounds, and the largest difference of the first three losses."""
+    data = batches(case)
+    net = singax_model(case)
+    plain, singax = plain_loop(case, equal_state(case, net), data), singax_loop(net, data)
+    gaps = [abs(float(plain(1)) - float(singax(1)[0])) for _ in range(3)]
+    pairs = []
+    for number in range(rounds):
+        sides = (plain, singax) if number % 2 else (singax, plain)
+        times = {side: seconds(side, case.steps) for side in sides}
+        pairs.append((times[plain], times[singax]))
+    medians = [statistics.median(values) for values in zip(*pairs, strict=True)]
+    ratio = statistics.median(b / a for a, b in pairs)
+    return Steps(*medians, ratio, statistics.median(b - a for a, b in pairs)), max(gaps)
+
+
+def seconds(loop: Loop, steps: int) -> float:
+    """Seconds per step."""
+    jax.block_until_ready(loop(max(1, steps // 10)))
+    start = time.perf_counter()
+    jax.block_until_ready(loop(steps))
+    return (time.perf_counter() - start) / steps
+
+
+def measure_cold(name: str, repetitions: int) -> tuple[float, float, float]:
+    """Medians of the cold start: hand-written, singax, and the ratio within a pair."""
+    pairs = []
+    for number in range(repetitions):
+        sides = ("plain", "singax") if number % 2 else ("singax", "plain")
+        times = {side: cold_in_fresh_process(side, name) for side in sides}
+        pairs.append((times["plain"], times["singax"]))
+    plain, singax = (statistics.median(values) for values in zip(*pairs, strict=True))
+    return plain, singax, statistics.median(b / a for a, b in pairs)
+
+
+def cold_in_fresh_process(side: str, name: str) -> float:
+    """Run this script again for one cold start."""
+    command = [sys.executable, __file__, "--cold-start-of", side, name]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def cold_start(side: str, case: Case) -> float:
+    """Seconds from nothing to the first loss."""
+    data = batches(case, 1)
+    jax.block_until_ready(jax.device_put(np.zeros(1)))
+    optax.sgd(LR)
+    start = time.perf_counter()
+    if side == "singax":
+        loop = singax_loop(singax_model(case), data)
+    else:
+        drawn = plain_models.draw(case.plain().shapes)
+        loop = plain_loop(case, plain_models.start(*drawn, LR), data)
+    jax.block_until_ready(loop(1))
+    return time.perf_counter() - start
+
+
+# -- the tables -------------------------------------------------------------------------------------------------
+
+
+def print_steps(names: Sequence[str], rounds: int) -> None:
+    """The table of step times."""
+    print(f"step time, {rounds} interleaved rounds")
+    print(f"{'model':10}{'hand-written':>14}{'singax':>12}{'ratio':>8}{'difference':>13}{'max loss gap':>14}")
+    for name in names:
+        steps, gap = measure_steps(CASES[name], rounds)
+        times = f"{steps.plain * 1e3:11.3f} ms{steps.singax * 1e3:9.3f} ms{steps.ratio:8.3f}"
+        print(f"{name:10}{times}{steps.difference * 1e6:10.1f} µs{gap:14.1e}", flush=True)
+
+
+def print_cold(names: Sequence[str], repetitions: int) -> None:
+    """The table of cold starts."""
+    print(f"\ncold start, {repetitions} interleaved pairs of fresh processes")
+    print(f"{'model':10}{'hand-written':>14}{'singax':>12}{'ratio':>8}")
+    for name in names:
+        plain, singax, ratio = measure_cold(name, repetitions)
+        print(f"{name:10}{plain:12.2f} s{singax:10.2f} s{ratio:8.3f}", flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--cold", type=int, default=3, metavar="N", help="pairs of cold starts; 0 leaves them out")
+    parser.add_argument("--quick", action="store_true", help="mlp and cnn, 3 rounds, 1 pair of cold starts")
+    parser.add_argument("--cold-start-of", nargs=2, metavar=("SIDE", "MODEL"), help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.cold_start_of:
+        side, name = args.cold_start_of
+        print(cold_start(side, CASES[name]))
+        return
+    names = ["mlp", "cnn"] if args.quick else args.models
+    print_steps(names, 3 if args.quick else args.rounds)
+    repetitions = 1 if args.quick else args.cold
+    if repetitions:
+        print_cold(names, repetitions)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Strict settings for all tests: eight fake devices, a persistent compilation cache, a clean slate for each test."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterator
+
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import pytest
+
+CACHE = pathlib.Path(__file__).resolve().parent.parent / ".jax_cache"
+jax.config.update("jax_compilation_cache_dir", str(CACHE))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+import singax as sx  # noqa: E402
+from singax.mode import local  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def clean_slate() -> Iterator[None]:
+    """Every test starts from seed 0 with recording off, and leaves nothing half-open."""
+    sx.autograd.training = False
+    sx.device.set_seed(0)
+    yield
+    assert local.frame is None
+    assert local.step is None
+    assert not local.tracing
+    assert local.undo is None
+    sx.autograd.training = False
