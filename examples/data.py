@@ -128,7 +128,9 @@ def read_idx(path: str | Path, axes: int) -> np.ndarray:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise IdxError(f"{path}: not a whole gzip file ({error})") from None
     if len(data) != size:
-        raise IdxError(f"{path}: the header says {shape}, {size} bytes; found {'more' if len(data) > size else len(data)}")
+        raise IdxError(
+            f"{path}: the header says {shape}, {size} bytes; found {'more' if len(data) > size else len(data)}"
+        )
     return np.frombuffer(data, np.uint8).reshape(shape)
 
 
@@ -136,7 +138,9 @@ def _header(path: Path, file: BinaryIO | gzip.GzipFile, axes: int) -> tuple[int,
     magic = file.read(4)
     expected = bytes([0, 0, _UNSIGNED_BYTE, axes])
     if magic != expected:
-        raise IdxError(f"{path}: an IDX file of bytes with {axes} axes begins with {expected.hex()}; found {magic.hex()}")
+        raise IdxError(
+            f"{path}: an IDX file of bytes with {axes} axes begins with {expected.hex()}; found {magic.hex()}"
+        )
     sizes = file.read(4 * axes)
     if len(sizes) != 4 * axes:
         raise IdxError(f"{path}: the file ends inside its header")

@@ -33,11 +33,12 @@ class Generator(sx.layer.Layer):
     def __init__(self, hidden: int = 128) -> None:
         super().__init__()
         self.fc1, self.fc2 = sx.layer.Linear(hidden), sx.layer.Linear(2 * hidden)
+        self.norm1, self.norm2 = sx.layer.BatchNorm2d(momentum=0.1), sx.layer.BatchNorm2d(momentum=0.1)
         self.out = sx.layer.Linear(28 * 28)
 
     def forward(self, noise: jax.Array) -> jax.Array:
-        hidden = jax.nn.leaky_relu(self.fc1(noise), 0.2)
-        hidden = jax.nn.leaky_relu(self.fc2(hidden), 0.2)
+        hidden = jax.nn.leaky_relu(self.norm1(self.fc1(noise)), 0.2)
+        hidden = jax.nn.leaky_relu(self.norm2(self.fc2(hidden)), 0.2)
         return jax.nn.sigmoid(self.out(hidden))
 
 

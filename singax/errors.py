@@ -44,8 +44,11 @@ class TracedValueError(SingaxError, TypeError):
     """A Python number was asked of a Tensor whose value exists only in a program that is being compiled."""
 
 
-class RawCallError(SingaxError, TypeError):
-    """A raw JAX or NumPy function was called on a Tensor outside a layer, where its gradient would be lost."""
+class RawCallError(SingaxError, RuntimeError):
+    """A raw JAX function was called on a Tensor outside a layer, where its gradient would be lost.
+
+    No TypeError, although it would fit: JAX replaces those by a message of its own.
+    """
 
 
 class StaticArgumentError(SingaxError, TypeError):

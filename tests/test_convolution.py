@@ -7,32 +7,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import onnx.helper
-import onnx.reference
 import pytest
 from jax.test_util import check_grads
+from models import images, states
+from twins import normal, onnx_of
 
 import singax as sx
 from singax import ops
 from singax.ops.window import output_size, same_padding
-
-from .models import images, states
-
-
-def onnx_of(operation: Any, inputs: list[Any], outputs: int = 1, opset: int = 20, **attributes: Any) -> Any:
-    """The result of the ONNX twin of `operation` on these inputs."""
-    names = [f"x{i}" for i in range(len(inputs))]
-    results = [f"y{i}" for i in range(outputs)]
-    node = onnx.helper.make_node(operation.twin.op_type, names, results, **operation.twin.convert(attributes))
-    values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, None) for n in names + results]
-    graph = onnx.helper.make_graph([node], "twin", values[: len(names)], values[len(names) :])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
-    feeds = dict(zip(names, map(np.asarray, inputs), strict=True))
-    return onnx.reference.ReferenceEvaluator(model).run(None, feeds)[0]
-
-
-def normal(*shape: int, seed: int = 0) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
 
 
 def naive(x: Any, W: Any, b: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> np.ndarray:
@@ -51,10 +33,10 @@ def naive(x: Any, W: Any, b: Any, stride: Any, padding: Any, dilation: Any, grou
 
 
 CASES = [
-    dict(stride=(1, 1), padding=((0, 0), (0, 0)), dilation=(1, 1), groups=1),
-    dict(stride=(2, 1), padding=((1, 1), (2, 2)), dilation=(1, 1), groups=1),
-    dict(stride=(1, 2), padding=((0, 1), (2, 1)), dilation=(2, 1), groups=2),
-    dict(stride=(1, 1), padding=((1, 1), (1, 1)), dilation=(1, 2), groups=4),
+    {"stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1},
+    {"stride": (2, 1), "padding": ((1, 1), (2, 2)), "dilation": (1, 1), "groups": 1},
+    {"stride": (1, 2), "padding": ((0, 1), (2, 1)), "dilation": (2, 1), "groups": 2},
+    {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 2), "groups": 4},
 ]
 
 

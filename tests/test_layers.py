@@ -53,9 +53,12 @@ def test_compiled_and_eager_masks_are_equal_and_repeat_from_the_seed() -> None:
     compiled = masks(2)
     device.SetRandSeed(7)
     again = masks(2)
+    device.SetRandSeed(7)
+    eager = masks(2, use_graph=False)
     device.SetRandSeed(8)
     other = masks(2)
     np.testing.assert_array_equal(compiled, again)
+    np.testing.assert_array_equal(compiled, eager)
     assert (compiled[0] != other[0]).any()
 
 

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.test_util import check_grads
+from twins import normal, onnx_of
 
 import singax as sx
 from singax import ops
-
-from .test_convolution import normal, onnx_of
 
 SHAPES = [(6, 3), (4, 3, 2, 5)]
 
@@ -159,6 +158,27 @@ def test_initializers() -> None:
         y = layer(sx.Tensor(data=np.zeros((2, 3), np.float32)))
         np.testing.assert_array_equal(y.to_numpy(), np.ones((2, 3)))
         np.testing.assert_array_equal(layer.scale.to_numpy(), np.full(3, 2.0))
+
+
+def make_layers() -> list[sx.layer.Layer]:
+    return [
+        sx.layer.Conv2d(4, 3),
+        sx.layer.BatchNorm2d(),
+        sx.layer.LayerNorm(),
+        sx.layer.MaxPool2d(3, 2, 1),
+        sx.layer.AvgPool2d(3, 2, 1),
+        sx.layer.GlobalAvgPool2d(),
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_no_implicit_promotion(dtype: str) -> None:
+    x = sx.Tensor(data=jnp.ones((2, 2, 6, 6), dtype))
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        for layer in make_layers():
+            for training in (False, True):
+                sx.autograd.training = training
+                assert layer(x).dtype == x.dtype
 
 
 @pytest.mark.parametrize(

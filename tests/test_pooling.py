@@ -9,13 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.test_util import check_grads
+from models import images
+from twins import normal, onnx_of
 
 import singax as sx
 from singax import ops
 from singax.ops.window import NO_PADDING, output_size
-
-from .models import images
-from .test_convolution import normal, onnx_of
 
 
 def naive(x: Any, kernel: Any, stride: Any, padding: Any, reduce: Any) -> np.ndarray:
@@ -31,12 +30,12 @@ def naive(x: Any, kernel: Any, stride: Any, padding: Any, reduce: Any) -> np.nda
 
 
 CASES = [
-    dict(kernel=(2, 2), stride=(2, 2), padding=NO_PADDING),
-    dict(kernel=(3, 3), stride=(2, 1), padding=((1, 1), (1, 1))),
-    dict(kernel=(3, 2), stride=(2, 3), padding=((2, 0), (0, 1))),
-    dict(kernel=(1, 3), stride=(1, 3), padding=NO_PADDING),
-    dict(kernel=(4, 3), stride=(4, 3), padding=NO_PADDING),
-    dict(kernel=(5, 4), stride=(2, 2), padding=((2, 1), (1, 3))),
+    {"kernel": (2, 2), "stride": (2, 2), "padding": NO_PADDING},
+    {"kernel": (3, 3), "stride": (2, 1), "padding": ((1, 1), (1, 1))},
+    {"kernel": (3, 2), "stride": (2, 3), "padding": ((2, 0), (0, 1))},
+    {"kernel": (1, 3), "stride": (1, 3), "padding": NO_PADDING},
+    {"kernel": (4, 3), "stride": (4, 3), "padding": NO_PADDING},
+    {"kernel": (5, 4), "stride": (2, 2), "padding": ((2, 1), (1, 3))},
 ]
 
 
@@ -122,7 +121,7 @@ def test_inferred_shape_is_the_real_one(layer: sx.layer.Layer, shape: tuple[int,
 def test_layers_call_their_operation() -> None:
     x = images()[0]
     t = sx.Tensor(data=x)
-    same = dict(kernel=(3, 3), stride=(2, 2), padding=((0, 1), (0, 1)))
+    same = {"kernel": (3, 3), "stride": (2, 2), "padding": ((0, 1), (0, 1))}
     upper, lower = (sx.layer.AvgPool2d(3, 2, pad_mode=f"SAME_{side}")(t).to_numpy() for side in ("UPPER", "LOWER"))
     np.testing.assert_allclose(upper, naive(x, reduce=np.nanmean, **same), atol=1e-5)
     same["padding"] = ((1, 0), (1, 0))
@@ -133,10 +132,11 @@ def test_layers_call_their_operation() -> None:
 
 
 def test_global_pools_take_other_ranks_and_match_their_twins() -> None:
-    x = normal(2, 3, 4)
-    for pool in (ops.global_average_pool, ops.global_max_pool):
-        np.testing.assert_allclose(pool(x), onnx_of(pool, [x]), atol=1e-6)
-        check_grads(pool, (x,), order=1, atol=1e-2, rtol=1e-2)
+    images, sequences = normal(2, 3, 4, 5), normal(2, 3, 4)
+    for pool, reduce in ((ops.global_average_pool, np.mean), (ops.global_max_pool, np.max)):
+        np.testing.assert_allclose(pool(images), onnx_of(pool, [images]), atol=1e-6)
+        np.testing.assert_allclose(pool(sequences)[..., 0], reduce(np.asarray(sequences), axis=2), atol=1e-6)
+        check_grads(pool, (sequences,), order=1, atol=1e-2, rtol=1e-2)
 
 
 def test_functional_names() -> None:
@@ -155,7 +155,7 @@ def test_gradient_is_recorded() -> None:
     sx.autograd.training = True
     t = sx.Tensor(data=images()[0], requires_grad=True)
     y = sx.layer.AvgPool2d(4)(t)
-    (dx,) = y.creator.backward(np.ones(y.shape, np.float32))[:1]
+    dx = y.creator.backward(np.ones(y.shape, np.float32))
     np.testing.assert_allclose(np.asarray(dx), np.full(t.shape, 1 / 16), atol=1e-6)
 
 

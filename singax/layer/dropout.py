@@ -12,7 +12,9 @@ from singax.layer.base import Layer
 
 
 class Dropout(Layer):
-    """Training: x · m / (1 − ratio), m being 0 with probability `ratio`, else 1. Evaluation: x (Srivastava et al. 2014).
+    """Dropout (Srivastava et al. 2014).
+
+    Training: x · m / (1 − ratio), each element of m being 0 with probability `ratio`, else 1. Evaluation: x.
 
     **Shapes** any → the same.
 

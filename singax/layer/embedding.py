@@ -44,7 +44,7 @@ class Embedding(Layer):
         self.input_dim, self.output_dim = int(input_dim), int(output_dim)
         self.initializer = initializer
 
-    def initialize(self, ids: jax.Array) -> None:
+    def initialize(self, ids: Any) -> None:
         self.W = self.param((self.input_dim, self.output_dim), self.initializer)
 
     def from_pretrained(self, W: Any, freeze: bool = True) -> None:

@@ -122,8 +122,11 @@ def generator_of(layer: Branch) -> devices.Generator:
 
 def _add_context(error: Exception, layer: Branch, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Say once, on an error that is not ours, in which layer it happened and what the layer was given."""
-    if not any(note.startswith("in layer ") for note in getattr(error, "__notes__", ())):
-        error.add_note(f"in layer {layer.where}, called with {described((args, kwargs))}")
+    if any(note.startswith("in layer ") for note in getattr(error, "__notes__", ())):
+        return
+    error.add_note(f"in layer {layer.where}, called with {described((args, kwargs))}")
+    if "Tensor" in str(error):
+        error.add_note("a parameter is a handle: inside a layer its array is self.W.data")
 
 
 def described(arguments: Any) -> str:

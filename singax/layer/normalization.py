@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from singax import mode, ops
 from singax.errors import ArgumentError, ShapeError
 from singax.layer.base import Layer
-from singax.ops.window import check_floating
+from singax.ops.window import check_floating, wide_dtype
 
 
 class BatchNorm2d(Layer):
     """Batch normalisation per channel: y = (x − mean) / sqrt(var + eps) · scale + bias (Ioffe and Szegedy 2015).
 
     In training mode mean and var are those of the batch (var biased), and
-    running ← (1 − momentum) · running + momentum · batch, with the unbiased variance: `momentum` weighs the *new* batch,
-    as in SINGA and PyTorch, not as in ONNX and Keras. Otherwise mean and var are `running_mean` and `running_var`.
+    running ← (1 − momentum) · running + momentum · batch, with the unbiased variance: `momentum` weighs the *new*
+    batch, as in SINGA and PyTorch, not as in ONNX and Keras. Otherwise mean and var are `running_mean` and
+    `running_var`.
 
-    **Shapes** x (N, C, H, W) or (N, C) → the same; `scale`, `bias`, `running_mean` and `running_var` (C,). C is inferred
-    from the first input.
+    **Shapes** x (N, C, H, W) or (N, C) → the same; `scale`, `bias`, `running_mean` and `running_var` (C,). C is
+    inferred from the first input.
 
     **Args**
       momentum: the weight of the new batch, 0 to 1 (default 0.9).
@@ -58,7 +58,7 @@ class BatchNorm2d(Layer):
 
     def initialize(self, x: jax.Array) -> None:
         _check_rank(x)
-        shape, wide = x.shape[1:2], jnp.promote_types(x.dtype, jnp.float32)
+        shape, wide = x.shape[1:2], wide_dtype(x.dtype)
         self.scale = self.param(shape, self.scale_init, x.dtype)
         self.bias = self.param(shape, self.bias_init, x.dtype)
         self.running_mean = self.state(shape, "zeros", wide)

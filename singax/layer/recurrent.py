@@ -160,6 +160,8 @@ class LSTM(RNN_Base):
     ((7, None, 5), (None, 5), (None, 5))
     """
 
+    Wx_i: Tensor
+
     def __init__(
         self,
         input_size: int | None,

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from singax.errors import ArgumentError
-from singax.ops.window import NO_PADDING, Padding, Pair, check_images, same_padding
+from singax.ops.window import NO_PADDING, Padding, Pair, check_images, image_size, same_padding
 
 SAME_MODES = ("SAME_UPPER", "SAME_LOWER")
 PAD_MODES = ("NOTSET", "VALID", *SAME_MODES)
@@ -31,7 +31,7 @@ class Window:
         check_images(x)
         if self.pad_mode not in SAME_MODES:
             return self.padding
-        return same_padding(x.shape[2:], self.kernel, self.stride, self.pad_mode == "SAME_UPPER", self.dilation)
+        return same_padding(image_size(x), self.kernel, self.stride, self.pad_mode == "SAME_UPPER", self.dilation)
 
 
 def window(kernel_size: Any, stride: Any, padding: Any, pad_mode: str, dilation: Any = 1) -> Window:

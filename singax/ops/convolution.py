@@ -9,7 +9,7 @@ from jax import lax
 
 from singax.errors import ShapeError
 from singax.ops.operation import operation
-from singax.ops.window import NO_PADDING, Padding, Pair, check_images, onnx_pads, output_size
+from singax.ops.window import NO_PADDING, Padding, Pair, check_images, image_size, onnx_pads, output_size
 
 Array = jax.Array
 
@@ -40,7 +40,7 @@ def conv2d(
     Different dtypes of x and W are promoted as in a product.
     """
     _check(x, W, b, groups)
-    output_size(x.shape[2:], W.shape[2:], stride, padding, dilation)
+    output_size(image_size(x), image_size(W), stride, padding, dilation)
     dtype = jax.numpy.result_type(x, W)
     y = lax.conv_general_dilated(
         x.astype(dtype),

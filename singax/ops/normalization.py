@@ -8,7 +8,7 @@ from jax import lax
 
 from singax.errors import ShapeError
 from singax.ops.operation import operation
-from singax.ops.window import check_floating
+from singax.ops.window import check_floating, wide_dtype
 
 Array = jax.Array
 
@@ -62,12 +62,17 @@ def layer_norm(x: Array, scale: Array, bias: Array | None = None, *, axis: int =
     wide = _widened(x)
     centred = wide - jnp.mean(wide, axes, keepdims=True)
     var = jnp.mean(centred * centred, axes, keepdims=True)
-    y = centred * lax.rsqrt(var + eps) * scale.astype(wide.dtype)
-    return (y if bias is None else y + bias.astype(wide.dtype)).astype(x.dtype)
+    y = centred * lax.rsqrt(var + eps) * _like(wide, scale)
+    return (y if bias is None else y + _like(wide, bias)).astype(x.dtype)
 
 
 def _widened(x: Array) -> Array:
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    return x.astype(wide_dtype(x.dtype))
+
+
+def _like(x: Array, values: Array) -> Array:
+    """`values` in the dtype and with the number of axes of x."""
+    return values.astype(x.dtype).reshape((1,) * (x.ndim - values.ndim) + values.shape)
 
 
 def _per_channel(values: Array, x: Array) -> Array:

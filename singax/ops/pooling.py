@@ -13,7 +13,17 @@ from jax import lax
 
 from singax.errors import ArgumentError, ShapeError
 from singax.ops.operation import operation
-from singax.ops.window import NO_PADDING, Padding, Pair, check_floating, check_images, onnx_pads, output_size
+from singax.ops.window import (
+    NO_PADDING,
+    Padding,
+    Pair,
+    check_floating,
+    check_images,
+    image_size,
+    onnx_pads,
+    output_size,
+    wide_dtype,
+)
 
 Array = jax.Array
 
@@ -34,8 +44,9 @@ def max_pool2d(x: Array, *, kernel: Pair, stride: Pair | None = None, padding: P
     Of equal largest values the first one gets the gradient (tiles larger than 3: they share it).
     """
     # Gradient of conv, relu and pooling at (64, 32, 28, 28), two CPU cores, ratios to reduce_window (whose gradient is
-    # select-and-scatter): compared slices 0.32 for kernel 2, stride 2 (reshape + max: 0.85), 0.4 for 3, 3 (reshape: 0.46),
-    # 0.62 for 3, 2 and 3, 1, no clear gain for larger kernels; reshape + max 0.7 for 4, 4 and 0.5 for 7, 7.
+    # select-and-scatter): compared slices 0.3 for kernel 2, stride 2 (reshape + max: 0.65 to 0.85), 0.4 for 3, 3
+    # (reshape: 0.46), 0.6 to 0.75 for 3, 2 and 3, 1, no clear gain for larger ones; reshape + max 0.7 for 4, 4 and 0.5
+    # for 7, 7.
     stride = stride or kernel
     _check(x, kernel, stride, padding)
     if max(kernel) <= 3:
@@ -52,9 +63,10 @@ def avg_pool2d(x: Array, *, kernel: Pair, stride: Pair | None = None, padding: P
     _check(x, kernel, stride, padding)
     if _tiles(kernel, stride, padding):
         return jnp.mean(_tiled(x, kernel), axis=(3, 5))
-    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    wide = x.astype(wide_dtype(x.dtype))
     sums = lax.reduce_window(wide, 0.0, lax.add, (1, 1, *kernel), (1, 1, *stride), ((0, 0), (0, 0), *padding))
-    return (sums * _weights(x.shape[2:], kernel, stride, padding).astype(wide.dtype)).astype(x.dtype)
+    weights = _weights(image_size(x), kernel, stride, padding).astype(wide.dtype)
+    return (sums * weights).astype(x.dtype)
 
 
 @operation("GlobalAveragePool")
@@ -106,16 +118,16 @@ def _tiled(x: Array, kernel: Pair) -> Array:
 
 
 def _weights(size: Pair, kernel: Pair, stride: Pair, padding: Padding) -> np.ndarray:
-    """1 / (how many values each window covers), padding not counted: (H', W')."""
+    """1 / (how many values each window covers), padding not counted: (1, 1, H', W')."""
     counts = []
     for axis, windows in enumerate(output_size(size, kernel, stride, padding)):
         begins = np.arange(windows) * stride[axis] - padding[axis][0]
         counts.append(np.minimum(begins + kernel[axis], size[axis]) - np.maximum(begins, 0))
-    return 1.0 / np.outer(*counts)
+    return 1.0 / np.outer(*counts)[None, None]
 
 
 def _check(x: Array, kernel: Pair, stride: Pair, padding: Padding) -> None:
     check_images(x)
     if max(padding[0]) >= kernel[0] or max(padding[1]) >= kernel[1]:
         raise ArgumentError(f"padding must be smaller than the kernel {kernel}. Received: {padding}")
-    output_size(x.shape[2:], kernel, stride, padding)
+    output_size(image_size(x), kernel, stride, padding)

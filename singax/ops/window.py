@@ -1,4 +1,4 @@
-"""Geometry of two-dimensional windows: what convolution and pooling share.
+"""Geometry of two-dimensional windows, and the checks that convolution, pooling and normalisation share.
 
 A padding is ((top, bottom), (left, right)).
 
@@ -11,8 +11,9 @@ A padding is ((top, bottom), (left, right)).
 from __future__ import annotations
 
 import jax
+import numpy as np
 
-from singax.dtypes import is_floating
+from singax.dtypes import float32, is_floating
 from singax.errors import DTypeError, ShapeError
 
 Pair = tuple[int, int]
@@ -54,6 +55,16 @@ def same_padding(size: Pair, kernel: Pair, stride: Pair, upper: bool, dilation: 
 def onnx_pads(padding: Padding) -> list[int]:
     """The padding as the ONNX attribute `pads`: all begins, then all ends."""
     return [padding[0][0], padding[1][0], padding[0][1], padding[1][1]]
+
+
+def image_size(x: jax.Array) -> Pair:
+    """(H, W) of images or kernels (…, H, W)."""
+    return x.shape[-2], x.shape[-1]
+
+
+def wide_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype to accumulate in: float32 for float16 and bfloat16, else `dtype` itself."""
+    return float32 if dtype.itemsize < float32.itemsize else dtype
 
 
 def check_images(x: jax.Array) -> None:

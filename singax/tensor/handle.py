@@ -275,12 +275,15 @@ class Tensor(Filling, Operators):
         array = np.array(_concrete(self, "conversion to NumPy"))
         return array if dtype is None else array.astype(dtype)
 
-    def __jax_array__(self) -> jax.Array:
+    @property
+    def __jax_array__(self) -> Any:
+        """JAX looks for this on what it does not know: the place to say why a Tensor is not an array."""
         if local.frame is not None:
-            return self.data
+            raise AttributeError("inside a layer a Tensor's array is its .data")
         raise RawCallError(
-            f"a raw JAX function was called on the Tensor {self.name!r} outside a layer, where its gradient would be "
-            "lost. Do it in the forward of a layer, wrap it with autograd.node(function), or pass tensor.data on purpose"
+            f"a raw JAX function was called on the Tensor {self.name!r} outside a layer, where its gradient would "
+            "be lost. Do it in the forward of a layer, wrap it with autograd.node(function), or pass tensor.data on "
+            "purpose"
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
@@ -329,8 +332,8 @@ def _concrete(tensor: Tensor, what: str) -> Any:
     array = _filled(tensor, tensor._cell.array)
     if traced(array):
         raise TracedValueError(
-            f"{what} was asked of the Tensor {tensor.name!r} while the step is being compiled: it has a shape but no "
-            "values yet. Return it from the step and read it there, run the step eagerly with use_graph=False, or print "
-            "it with jax.debug.print"
+            f"{what} was asked of the Tensor {tensor.name!r} while the step is being compiled: it has a shape but "
+            "no values yet. Return it from the step and read it there, run the step eagerly with use_graph=False, or "
+            "print it with jax.debug.print"
         )
     return array

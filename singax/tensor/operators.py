@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from singax import dispatch, dtypes, ops, recipes
-from singax.errors import ArgumentError, DTypeError
+from singax.errors import ArgumentError, DTypeError, ShapeError
 from singax.mode import local
 from singax.storage import Deferred, Unfilled
 
@@ -145,6 +145,10 @@ class Operators:
 
 
 def _same_kind(tensor: Any, value: jax.Array) -> jax.Array:
+    if value.shape != tensor.shape:
+        raise ShapeError(
+            f"{tensor.name} has shape {tensor.shape} and cannot hold a result of shape {value.shape} in place"
+        )
     if value.dtype == tensor.dtype:
         return value
     if dtypes.is_floating(value.dtype) and not dtypes.is_floating(tensor.dtype):
