@@ -28,8 +28,7 @@ int64 = np.dtype("int64")
 bool_ = np.dtype("bool")
 bfloat16 = np.dtype(jnp.bfloat16)
 
-_SINGA_CODES = {0: float32, 1: float16, 2: int32}
-_SINGA_WORDS = {"int": int32, "float": float32}
+_SINGA_NAMES: dict[Any, np.dtype] = {0: float32, 1: float16, 2: int32, "int": int32, "float": float32}
 
 
 def canonical(dtype: DTypeLike) -> DType:
@@ -37,19 +36,20 @@ def canonical(dtype: DTypeLike) -> DType:
 
     Raises `DTypeError` for anything else. A 64-bit name is kept as it is, whatever JAX's x64 flag says.
     """
-    if type(dtype) is int:
-        if dtype in _SINGA_CODES:
-            return _SINGA_CODES[dtype]
-    elif isinstance(dtype, str) and dtype in _SINGA_WORDS:
-        return _SINGA_WORDS[dtype]
-    elif dtype is not None:
-        try:
-            return np.dtype(dtype)  # type: ignore[no-any-return]
-        except TypeError:
-            pass
+    ours = type(dtype) is int or dtype in ("int", "float")
+    found = _SINGA_NAMES.get(dtype) if ours else _numpy_dtype(dtype)
+    if found is not None and found.kind in "biufcV":
+        return found
     raise DTypeError(
         f"unknown dtype {dtype!r}: give a NumPy or JAX dtype, its name, or singax.float32, float16, int32 …"
     )
+
+
+def _numpy_dtype(dtype: Any) -> np.dtype | None:
+    try:
+        return None if dtype is None else np.dtype(dtype)
+    except TypeError:
+        return None
 
 
 def narrows(dtype: DType) -> bool:

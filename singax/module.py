@@ -124,10 +124,10 @@ class Module(Layer):
         parameters is never called. The model is then as it was before.
         """
         inputs = _checked_inputs(inputs)
-        with mode.training_mode(is_train):
+        with mode.training_mode(is_train), build.journal(keep=True):
             build.build(self, build.own_forward(self), tuple(inputs), {}, constants=True)
-        if not self._step_names:
-            self._check_unused()
+            if not self._step_names:
+                self._check_unused()
         self.training, self.graph_mode = is_train, use_graph
         self.sequential = sequential if graph_alg is None else graph_alg in (True, "sequence")
         mode.training = is_train

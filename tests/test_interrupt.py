@@ -83,8 +83,8 @@ def test_sixty_interrupts_during_a_training_loop() -> None:
     rng = np.random.default_rng(0)
     for _ in range(60):
         timer = threading.Timer(float(rng.uniform(0.0005, 0.01)), os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
         try:
+            timer.start()
             deadline = time.monotonic() + 5
             while time.monotonic() < deadline:
                 net(x, y)

@@ -38,10 +38,9 @@ def test_dtypes_by_any_name(name: Any) -> None:
 def test_bfloat16_and_unknown_dtypes() -> None:
     assert Tensor((2,), dtype="bfloat16").set_value(1.5).to_numpy().tolist() == [1.5, 1.5]
     assert Tensor((1,), dtype=1).dtype == sx.float16
-    for bad in ("float33", 7, None and 0, object()):
-        if bad is not None:
-            with pytest.raises(sx.errors.DTypeError, match="unknown dtype"):
-                Tensor((1,), dtype=bad)
+    for bad in ("float33", 7, object(), str, object, "datetime64[s]"):
+        with pytest.raises(sx.errors.DTypeError, match="unknown dtype"):
+            Tensor((1,), dtype=bad)
     with pytest.raises(sx.errors.DTypeError, match="holds numbers"):
         Tensor(data=["a"])
 
@@ -109,12 +108,33 @@ def test_operators_follow_numpy() -> None:
     a, b = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32), np.array([2.0, 0.5], np.float32)
     ta, tb = Tensor(data=a), Tensor(data=b)
     pairs = [
-        (ta + tb, a + b), (ta - 1, a - 1), (2 - ta, 2 - a), (ta * tb, a * b), (ta / tb, a / b), (1 / ta, 1 / a),
-        (ta // tb, a // b), (ta % tb, a % b), (tb**2, b**2), (2**tb, 2**b), (ta @ ta, a @ a), (ta @ tb, a @ b), (-ta, -a),
-        (abs(ta), abs(a)), (ta < tb, a < b), (ta <= 1, a <= 1), (ta > tb, a > b), (ta >= 1, a >= 1), (ta == tb, a == b),
-        (ta != tb, a != b), (b + ta, b + a), (a @ tb, a @ b), (np.float32(2) * ta, 2 * a), (ta.T(), a.T),
-        (ta.reshape((4,)), a.reshape(4)), (ta.transpose((1, 0)), a.T), (jnp.asarray(b).tolist() + [], b),
-    ]  # fmt: skip
+        (ta + tb, a + b),
+        (ta - 1, a - 1),
+        (2 - ta, 2 - a),
+        (ta * tb, a * b),
+        (ta / tb, a / b),
+        (1 / ta, 1 / a),
+        (ta // tb, a // b),
+        (ta % tb, a % b),
+        (tb**2, b**2),
+        (2**tb, 2**b),
+        (ta @ ta, a @ a),
+        (ta @ tb, a @ b),
+        (-ta, -a),
+        (abs(ta), abs(a)),
+        (ta < tb, a < b),
+        (ta <= 1, a <= 1),
+        (ta > tb, a > b),
+        (ta >= 1, a >= 1),
+        (ta == tb, a == b),
+        (ta != tb, a != b),
+        (b + ta, b + a),
+        (a @ tb, a @ b),
+        (np.float32(2) * ta, 2 * a),
+        (ta.T(), a.T),
+        (ta.reshape((4,)), a.reshape(4)),
+        (ta.transpose((1, 0)), a.T),
+    ]
     for found, expected in pairs:
         value = found.to_numpy() if isinstance(found, Tensor) else np.asarray(found)
         np.testing.assert_allclose(value, np.asarray(expected, np.float32), rtol=1e-6)
@@ -153,8 +173,8 @@ def test_indexing_keeps_the_axis_of_an_int() -> None:
     a = np.arange(12.0, dtype=np.float32).reshape(3, 4)
     t = Tensor(data=a)
     for key, expected in [
-        (0, a[0:1]), (-1, a[-1:]), ((slice(None), 1), a[:, 1:2]), (slice(0, 3, 2), a[::2]), ((..., slice(1, 3)), a[..., 1:3]),
-        (None, a[None]), (np.int64(1), a[1:2]),
+        (0, a[0:1]), (-1, a[-1:]), ((slice(None), 1), a[:, 1:2]), (slice(0, 3, 2), a[::2]),
+        ((..., slice(1, 3)), a[..., 1:3]), (None, a[None]), (np.int64(1), a[1:2]),
     ]:  # fmt: skip
         np.testing.assert_array_equal(t[key].to_numpy(), expected)
     np.testing.assert_array_equal(t[np.array([2, 0])].to_numpy(), a[[2, 0]])
@@ -225,7 +245,7 @@ def test_devices() -> None:
 def test_module_functions() -> None:
     assert tensor.zeros((2,)).to_numpy().tolist() == [0, 0]
     assert tensor.ones((2,)).to_numpy().tolist() == [1, 1]
-    assert 0 <= tensor.random((3,)).to_numpy().min()
+    assert tensor.random((3,)).to_numpy().min() >= 0
     assert tensor.zeros_like(tensor.ones((2, 2))).shape == (2, 2)
     assert tensor.ones_like(Tensor(data=[3])).to_numpy().tolist() == [1]
     assert sx.to_numpy(sx.from_numpy(np.array([1.5]))).dtype == np.float32

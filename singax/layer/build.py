@@ -24,7 +24,7 @@ from singax.recipes import host_source
 from singax.storage import Deferred, Unfilled
 from singax.tensor import Tensor
 
-_PROBES = (7, 11)
+_PROBES = (960, 1344)  # stand for unknown sizes: large, and divisible by most strides and patches
 _ARRAYS = (Tensor, jax.Array, np.ndarray, np.generic)
 
 
@@ -90,10 +90,14 @@ def _probed(
     """One abstract run, or two with different sizes where a size is unknown: what differs stays unknown."""
     if not _has_unknown((args, kwargs)):
         return _traced(run, layer, args, kwargs, None, constants)
-    with journal(keep=False):
-        other = _traced(run, layer, args, kwargs, _PROBES[1], constants)
-        other_sizes = _sizes(layer)
-    first = _traced(run, layer, args, kwargs, _PROBES[0], constants)
+    try:
+        with journal(keep=False):
+            other = _traced(run, layer, args, kwargs, _PROBES[1], constants)
+            other_sizes = _sizes(layer)
+        first = _traced(run, layer, args, kwargs, _PROBES[0], constants)
+    except Exception as error:
+        error.add_note(f"sizes that are None in the placeholder were tried as {_PROBES[0]} and {_PROBES[1]}")
+        raise
     for path, shape in _sizes(layer).items():
         if other_sizes.get(path) != shape:
             raise ShapeError(
