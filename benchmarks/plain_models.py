@@ -94,9 +94,11 @@ def conv(x: jax.Array, w: jax.Array, stride: int = 1, padding: int = 0) -> jax.A
 
 
 def max_pool(x: jax.Array) -> jax.Array:
-    """2×2 without overlap, as reshape and max."""
-    n, c, h, w = x.shape
-    return x.reshape(n, c, h // 2, 2, w // 2, 2).max((3, 5))
+    """2×2 without overlap, as comparisons of strided slices, which on CPU beats reduce_window and reshape + max."""
+    for axis in (3, 2):
+        a, b = (jax.lax.slice_in_dim(x, first, None, 2, axis) for first in (0, 1))
+        x = jnp.where((b > a) | (b != b), b, a)
+    return x
 
 
 def dense(p: Arrays, name: str, x: jax.Array) -> jax.Array:

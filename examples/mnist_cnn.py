@@ -112,9 +112,8 @@ def main(argv: Sequence[str] | None = None) -> float:
     for epoch in range(args.epochs):
         seen = train_epoch(model, data.train_x, data.train_y, batch, rng, f"epoch {epoch + 1}/{args.epochs}")
         test = accuracy(model, data.test_x, data.test_y)
-        print(
-            f"epoch {epoch + 1:2}: train accuracy {seen:.4f}, test accuracy {test:.4f}, {time.perf_counter() - start:.0f} s"
-        )
+        spent = time.perf_counter() - start
+        print(f"epoch {epoch + 1:2}: train accuracy {seen:.4f}, test accuracy {test:.4f}, {spent:.0f} s")
     print(f"test accuracy: {test:.4f}")
     return test
 

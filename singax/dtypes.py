@@ -36,7 +36,7 @@ def canonical(dtype: DTypeLike) -> DType:
 
     Raises `DTypeError` for anything else. A 64-bit name is kept as it is, whatever JAX's x64 flag says.
     """
-    ours = type(dtype) is int or dtype in ("int", "float")
+    ours = type(dtype) is int or (isinstance(dtype, str) and dtype in _SINGA_NAMES)
     found = _SINGA_NAMES.get(dtype) if ours else _numpy_dtype(dtype)
     if found is not None and found.kind in "biufcV":
         return found

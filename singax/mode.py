@@ -103,6 +103,8 @@ class StepContext:
         """Gradients do not flow from one step into the next: states become leaves again."""
         for tensor in self.states:
             tensor.creator = None
+        self.states.clear()
+        self._own.clear()
 
 
 class Local(threading.local):

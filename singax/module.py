@@ -30,12 +30,28 @@ def step(method: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+def _wrapped_step(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def run_step(self: Module, *args: Any, **kwargs: Any) -> Any:
+        if local.frame is not None or local.step is not None:
+            return function(self, *args, **kwargs)
+        if self.graph_mode:
+            return _runner(self, function.__name__, function, donates=True)(args, kwargs)
+        return _run_eagerly(self, function, args, kwargs)
+
+    return run_step
+
+
 class Module(Layer):
     """Base class of models.
 
     Override `forward` (plain JAX arrays in and out) and `train_one_batch` (Tensors: forward, loss, `optimizer(loss)`).
     Calling the model runs `train_one_batch` in training mode and `forward` in evaluation mode. Methods named
     `train_one_batch*` or marked with `@singax.step` are compiled into one program each, with donated state.
+
+    A program is selected by the method, the training flag, the arguments that are not arrays, and shapes and dtypes.
+    Python runs when a program is traced, so plain attributes are read then: pass what varies as an argument, or call
+    `compile` again after changing one.
 
     >>> import numpy as np, singax as sx
     >>> class Net(sx.Module):
@@ -157,6 +173,7 @@ class Module(Layer):
             return self.train_one_batch(*inputs, **kwargs)
         return self.forward(*inputs, **kwargs)
 
+    @_wrapped_step
     def train_one_batch(self, *inputs: Any, **kwargs: Any) -> Any:
         """One training step. Override it; the default uses the deprecated attributes `loss` and `optim`."""
         loss, optim = self.__dict__.get("loss"), self.__dict__.get("optim")
@@ -321,18 +338,6 @@ def _wrapped_forward(function: Callable[..., Any]) -> Callable[..., Any]:
         return _runner(self, "forward", forward, donates=False)(args, kwargs)
 
     return mark_border(forward)
-
-
-def _wrapped_step(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def run_step(self: Module, *args: Any, **kwargs: Any) -> Any:
-        if local.frame is not None or local.step is not None:
-            return function(self, *args, **kwargs)
-        if self.graph_mode:
-            return _runner(self, function.__name__, function, donates=True)(args, kwargs)
-        return _run_eagerly(self, function, args, kwargs)
-
-    return run_step
 
 
 def _runner(module: Module, name: str, function: Callable[..., Any], donates: bool) -> Runner:

@@ -425,6 +425,7 @@ def test_deprecated_hooks_warn() -> None:
     with pytest.warns(DeprecationWarning, match="define train_one_batch"):
         _, loss = net(x, y)
     assert float(net(x, y)[1]) < float(loss)
+    assert [c.method for c in net.compilations] == ["Hooked.train_one_batch"]
 
 
 def test_training_without_a_step_says_what_to_do() -> None:
@@ -483,3 +484,59 @@ def test_untrained_parameters_are_reported_once(caplog: pytest.LogCaptureFixture
         net(x, y, "unknown")
         net(x[:4], y[:4], "unknown")
         assert "no gradient reached" not in caplog.text
+
+
+def test_a_changed_attribute_is_honoured_eagerly_and_after_compile() -> None:
+    class Switched(MLP):
+        factor = 1.0
+
+        def forward(self, x: jax.Array) -> jax.Array:
+            return super().forward(x) * self.factor
+
+    x, y = blobs()
+    net = Switched(sx.opt.SGD(lr=0.0))
+    net.compile([x], use_graph=False)
+    plain = net(x, y)[0].to_numpy()
+    net.factor = 2.0
+    np.testing.assert_allclose(net(x, y)[0].to_numpy(), 2 * plain, rtol=1e-6)
+    net.compile([x])
+    np.testing.assert_allclose(net(x, y)[0].to_numpy(), 2 * plain, rtol=1e-6)
+    net.factor = 3.0
+    net.compile([x])
+    np.testing.assert_allclose(net(x, y)[0].to_numpy(), 3 * plain, rtol=1e-6)
+
+
+def test_a_filled_placeholder_is_a_constant_of_the_abstract_pass() -> None:
+    class Indexed(sx.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = layer.Linear(2)
+
+        def forward(self, x: jax.Array, index: Any) -> jax.Array:
+            start = int(np.asarray(index)[0])  # possible only where the index is known
+            return self.fc(x[:, start : start + 2])
+
+    net = Indexed()
+    net.compile([sx.Placeholder((4, 5)), sx.from_numpy(np.array([3]))], is_train=False)
+    assert net.fc.W.shape == (2, 2)
+
+
+def test_data_parallel_on_eight_devices() -> None:
+    x, y = blobs()
+    reference = MLP()
+    reference.compile([x])
+    for _ in range(3):
+        reference(x, y)
+    sx.device.set_seed(0)
+    net = MLP()
+    net.compile([x])
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
+    split, whole = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (("data",), ()))
+    for p in net.get_params().values():
+        p.to_device(whole)
+    for _ in range(3):
+        out, _ = net(jax.device_put(x, split), jax.device_put(y, split))
+    assert out.data.sharding.is_equivalent_to(split, 2)
+    assert len(net.compilations) == 1
+    for path, value in states(reference).items():
+        np.testing.assert_allclose(states(net)[path], value, rtol=1e-5, atol=1e-6, err_msg=path)

@@ -74,6 +74,8 @@ class Layer(tree.Branch):
                 _write_state(current, value)
                 return
             _refuse_traced(self, name, value)
+        elif value is not current:
+            self._forget_programs()
         object.__setattr__(self, name, value)
         if isinstance(value, tree.Branch) and value is not self:
             value.__dict__.update(_parent=self, _local=name)
@@ -81,6 +83,13 @@ class Layer(tree.Branch):
             value.name = tree.join(self.path, name)
         if tree.is_member(value) or tree.is_member(current):
             tree.structure_changed()
+
+    def _forget_programs(self) -> None:
+        """An attribute has changed: what was compiled for eager calls may have read it."""
+        layer: tree.Branch | None = self
+        while layer is not None:
+            layer._cache.clear()
+            layer = layer._parent
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
