@@ -7,6 +7,7 @@ True
 
 from __future__ import annotations
 
+import copy
 import functools
 import weakref
 from typing import Any
@@ -100,6 +101,11 @@ class Generator:
         self.cell = Cell(None)
         self.reset()
         randomness.generators.add(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Generator:
+        made = Generator()
+        made.cell = copy.deepcopy(self.cell, memo)
+        return made
 
     def reset(self) -> None:
         """Start again from the current seed."""

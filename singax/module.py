@@ -77,6 +77,10 @@ class Module(Layer):
         "_guests", "_guesses", "_updated", "_reported", "_traced_steps",
     }  # fmt: skip
 
+    _not_copied = Layer._not_copied | {
+        "compilations", "_bank", "_bank_version", "_runners", "_guesses", "_updated", "_reported", "_traced_steps",
+    }  # fmt: skip
+
     _step_names: frozenset[str] = frozenset()
 
     training: bool

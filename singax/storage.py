@@ -10,6 +10,7 @@ been moved to a device yet, `Unfilled` (a placeholder) or `Deferred` (initial va
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -88,6 +89,14 @@ class Cell:
         value = place_host_array(value, self.place)
         self.set(value, lent=False)
         return value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Cell:
+        """A free cell with a copy of the value."""
+        value = self.get()
+        made = Cell(jnp.copy(value) if isinstance(value, jax.Array) else copy.copy(value), self.place)
+        made.recipe, made.trains = self.recipe, self.trains
+        memo[id(self)] = made
+        return made
 
     def leave(self) -> None:
         """Take the value out of the bank, into a list of the cell's own."""

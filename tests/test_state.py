@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import resource
 from typing import Any
@@ -375,3 +376,19 @@ def test_adding_a_layer_later() -> None:
     net(x, y)
     assert "extra.W" in net.get_params()
     assert "optimizer.momentum.extra.W" in net.state_dict()
+
+
+def test_a_deep_copy_is_independent_and_goes_on_alike() -> None:
+    x, y = blobs()
+    net = MLP()
+    net.compile([x])
+    for _ in range(2):
+        net(x, y)
+    twin = copy.deepcopy(net)
+    assert twin.fc1._parent is twin
+    before = states(net)
+    assert_equal_states(states(twin), before)
+    twin(x, y)
+    assert_equal_states(states(net), before)
+    net(x, y)
+    assert_equal_states(states(net), states(twin))

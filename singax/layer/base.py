@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -36,6 +37,8 @@ class Layer(tree.Branch):
     *Differences from SINGA*: Tensor attributes are parameters and states without overriding get_params; layers in lists
     and dicts are registered; a layer called without an owner joins the layer that calls it.
     """
+
+    _not_copied = frozenset({"_parent", "_cache", "_ready", "_free_index"})
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -83,6 +86,17 @@ class Layer(tree.Branch):
             value.name = tree.join(self.path, name)
         if tree.is_member(value) or tree.is_member(current):
             tree.structure_changed()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A copy with parameters of its own; it shares nothing with the original, compiled programs included."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        for name, value in self.__dict__.items():
+            if name not in self._not_copied:
+                made.__dict__[name] = copy.deepcopy(value, memo)
+        made.__dict__["_parent"] = memo.get(id(self._parent))
+        tree.structure_changed()
+        return made
 
     def _forget_programs(self) -> None:
         """An attribute has changed: what was compiled for eager calls may have read it."""

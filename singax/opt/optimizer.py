@@ -6,6 +6,7 @@ rate does not compile anything again, and a compiled step carries the slots alon
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -321,6 +322,14 @@ class Optimizer(tree.Stateful):
             self._wanted = saved
         flat = {tree.join(slot, key): value for slot, held in slots.items() for key, value in held.items()}
         return {**fresh, **shared, **flat}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Optimizer:
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        for name, value in self.__dict__.items():
+            made.__dict__[name] = None if name == "_compiled" else copy.deepcopy(value, memo)
+        made._keys = {id(cell): (cell, key) for cell, key in made._keys.values()}
+        return made
 
     def _join_step(self) -> None:
         if local.step is not None:

@@ -11,6 +11,7 @@ np.float32(18.0)
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -287,9 +288,8 @@ class Tensor(Filling, Operators):
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        made = self.clone()
-        made.name, made.requires_grad, made.stores_grad = self.name, self.requires_grad, self.stores_grad
-        made._cell.place = self._cell.place
+        made = Tensor._of(None, self.name, self._requires_grad)
+        made._cell, made._stores_grad = copy.deepcopy(self._cell, memo), self._stores_grad
         memo[id(self)] = made
         return made
 
