@@ -309,7 +309,7 @@ class Module(Layer):
 
     def _check_unused(self) -> None:
         idle = [
-            layer.where for _, layer in tree.layers(self) if tree.creates_parameters(layer) and not layer._initialized
+            layer._where for _, layer in tree.layers(self) if tree.creates_parameters(layer) and not layer._initialized
         ]
         if idle:
             raise UnusedLayerError(

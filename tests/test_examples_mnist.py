@@ -81,7 +81,8 @@ def test_gan_steps_update_one_network_each(data: ModuleType, monkeypatch: pytest
 
     model = gan_mnist.GAN(1e-3)
     model.compile([sx.Placeholder((4, gan_mnist.NOISE))])
-    noise, images = np.ones((4, gan_mnist.NOISE), np.float32), np.ones((4, 784), np.float32)
+    rng = np.random.default_rng(0)
+    noise, images = gan_mnist.noise_for(4, rng), rng.random((4, 784), np.float32)
     ones, zeros = np.ones((4, 1), np.float32), np.zeros((4, 1), np.float32)
     model.train_one_batch_dis(images, ones, noise, zeros)
     for step, part in (

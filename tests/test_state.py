@@ -392,3 +392,16 @@ def test_a_deep_copy_is_independent_and_goes_on_alike() -> None:
     assert_equal_states(states(net), before)
     net(x, y)
     assert_equal_states(states(net), states(twin))
+
+
+def test_users_may_call_their_attributes_as_they_like() -> None:
+    class Named(MLP):
+        def __init__(self) -> None:
+            super().__init__()
+            self.path, self.root, self.where, self.state, self.param = "a", "b", "c", 1.0, 2.0
+
+    x, y = blobs()
+    net = Named()
+    net.compile([x])
+    net(x, y)
+    assert (net.path, net.fc1.name) == ("a", "fc1")

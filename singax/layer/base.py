@@ -83,7 +83,7 @@ class Layer(tree.Branch):
         if isinstance(value, tree.Branch) and value is not self:
             value.__dict__.update(_parent=self, _local=name)
         elif isinstance(value, Tensor) and value.is_dummy():
-            value.name = tree.join(self.path, name)
+            value.name = tree.join(self._path, name)
         if tree.is_member(value) or tree.is_member(current):
             tree.structure_changed()
 
@@ -141,10 +141,10 @@ class Layer(tree.Branch):
         waiting = [layer for _, layer in tree.layers(self) if tree.creates_parameters(layer)]
         if waiting and not any(layer._initialized for layer in waiting):
             raise UninitializedError(
-                f"{self.where} has no parameters yet: they are created from the first input. Call "
+                f"{self._where} has no parameters yet: they are created from the first input. Call "
                 "compile([placeholder]) on the model, or call it with an input"
             )
-        return [(tree.join(self.path, path), tensor) for path, tensor in tree.tensors(self)]
+        return [(tree.join(self._path, path), tensor) for path, tensor in tree.tensors(self)]
 
     # -- shapes -------------------------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class Layer(tree.Branch):
         return build.infer_shape(self, shapes)
 
     def __repr__(self) -> str:
-        return f"<{self.where}>"
+        return f"<{self._where}>"
 
 
 def mark_border(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,7 +206,7 @@ def _refuse_traced(layer: Layer, name: str, value: Any) -> None:
     held = value._cell.get() if isinstance(value, Tensor) else value
     if traced(held):
         raise StateError(
-            f"{layer.where}.{name} was assigned a value that exists only while the step is being compiled. To carry it "
+            f"{layer._where}.{name} was assigned a value that exists only while the step is being compiled. To carry it "
             f"over, make self.{name} a Tensor in __init__ or initialize; otherwise use a local variable"
         )
 

@@ -101,7 +101,7 @@ def _probed(
     for path, shape in _sizes(layer).items():
         if other_sizes.get(path) != shape:
             raise ShapeError(
-                f"the parameter {path} of {layer.where} depends on a size that is None in the placeholder: "
+                f"the parameter {path} of {layer._where} depends on a size that is None in the placeholder: "
                 "give that size"
             )
     return jax.tree.map(_merged, first, other)
@@ -188,7 +188,7 @@ def _draw(recipe: Any, source: Callable[[], Any], shape: Any, dtype: np.dtype) -
 
 def _root_and_prefix(layer: Branch) -> tuple[Branch, str]:
     """The top of the tree, and what tells layers without a model apart when they draw."""
-    layer = layer.root
+    layer = layer._root
     if hasattr(layer, "_generator"):
         return layer, ""
     if layer._free_index is None:

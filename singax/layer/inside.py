@@ -34,7 +34,7 @@ def call_inside(
     except NeedsBuild:
         raise
     except SingaxError as error:
-        raise error.located(layer.where) from error.__cause__
+        raise error.located(layer._where) from error.__cause__
     except Exception as error:
         _add_context(error, layer, args, kwargs)
         raise
@@ -50,7 +50,7 @@ def _ensure_owner(frame: Frame, layer: Branch) -> None:
     if not frame.building:
         if tree.creates_parameters(layer):
             raise StateError(
-                f"{caller.where} calls a {type(layer).__name__} that was not there when the model was built. Create "
+                f"{caller._where} calls a {type(layer).__name__} that was not there when the model was built. Create "
                 "layers in __init__, not in forward"
             )
         return
@@ -117,14 +117,14 @@ def generator_of(layer: Branch) -> devices.Generator:
     """The random generator in charge: the model's, or the device's for layers without a model."""
     if local.generator is not None:
         return local.generator
-    return getattr(layer.root, "_generator", None) or devices.free_generator
+    return getattr(layer._root, "_generator", None) or devices.free_generator
 
 
 def _add_context(error: Exception, layer: Branch, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Say once, on an error that is not ours, in which layer it happened and what the layer was given."""
     if any(note.startswith("in layer ") for note in getattr(error, "__notes__", ())):
         return
-    error.add_note(f"in layer {layer.where}, called with {described((args, kwargs))}")
+    error.add_note(f"in layer {layer._where}, called with {described((args, kwargs))}")
     if "Tensor" in str(error):
         error.add_note("a parameter is a handle: inside a layer its array is self.W.data")
 

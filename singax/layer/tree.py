@@ -86,28 +86,28 @@ class Branch:
         """Create the parameters from the first inputs (only their shapes and dtypes are known)."""
 
     @property
-    def path(self) -> str:
+    def _path(self) -> str:
         """Where the layer stands in its model, such as `block1.conv`; empty for a root."""
-        return join(self._parent.path, self._local or "") if self._parent is not None else ""
+        return join(self._parent._path, self._local or "") if self._parent is not None else ""
 
     @property
     def name(self) -> str | None:
         """The path, or the name it was given; None for an unnamed root."""
-        return self.path or self._local
+        return self._path or self._local
 
     @name.setter
     def name(self, name: str | None) -> None:
         self.__dict__["_local"] = name
 
     @property
-    def where(self) -> str:
+    def _where(self) -> str:
         """How error messages name the layer: `block1.conv (Conv2d)`."""
-        return f"{self.path} ({type(self).__name__})" if self.path else type(self).__name__
+        return f"{self._path} ({type(self).__name__})" if self._path else type(self).__name__
 
     @property
-    def root(self) -> Branch:
+    def _root(self) -> Branch:
         """The top of the tree."""
-        return self if self._parent is None else self._parent.root
+        return self if self._parent is None else self._parent._root
 
     def register_layers(self, *layers: Any) -> None:
         """Register sublayers as `<ClassName>_<index>`, or under the keys of one dict."""
@@ -201,4 +201,4 @@ def name_members(root: Branch) -> None:
             if isinstance(value, Branch) and value is not root and value._parent is None:
                 value.__dict__.update(_parent=layer, _local=name)
             elif isinstance(value, Tensor) and value.is_dummy():
-                value.name = join(root.path, path, name)
+                value.name = join(root._path, path, name)
