@@ -206,7 +206,7 @@ def _refuse_traced(layer: Layer, name: str, value: Any) -> None:
     held = value._cell.get() if isinstance(value, Tensor) else value
     if traced(held):
         raise StateError(
-            f"{layer._where}.{name} was assigned a value that exists only while the step is being compiled. To carry it "
+            f"{layer._where}.{name} was assigned a value that exists only while a step is being compiled. To carry it "
             f"over, make self.{name} a Tensor in __init__ or initialize; otherwise use a local variable"
         )
 
