@@ -10,7 +10,8 @@ before it hands it to JAX, which reads a NumPy array after the call has returned
 would train on wrong data if a loader reused its buffer.
 
 Cold start: in a fresh process with jax and optax imported and the device started, the time until the parameters are
-drawn, the step is traced and compiled, and its first loss is there. The persistent compilation cache is off.
+drawn, the step is traced and compiled, and its first loss is there. The persistent compilation cache is off. The ratio of
+the processor seconds of all threads is the steadier one where the machine is busy.
 """
 
 from __future__ import annotations
@@ -144,37 +145,47 @@ def seconds(loop: Loop, steps: int) -> float:
     return (time.perf_counter() - start) / steps
 
 
-def measure_cold(name: str, repetitions: int) -> tuple[float, float, float]:
-    """Medians of the cold start: hand-written, singax, and the ratio within a pair."""
+class Cold(NamedTuple):
+    """What a row of the second table says: medians, the ratios within a pair of processes."""
+
+    plain: float
+    singax: float
+    ratio: float
+    cpu_ratio: float
+
+
+def measure_cold(name: str, repetitions: int) -> Cold:
+    """Cold starts of both sides in turn."""
     pairs = []
     for number in range(repetitions):
         sides = ("plain", "singax") if number % 2 else ("singax", "plain")
         times = {side: cold_in_fresh_process(side, name) for side in sides}
-        pairs.append((times["plain"], times["singax"]))
-    plain, singax = (statistics.median(values) for values in zip(*pairs, strict=True))
-    return plain, singax, statistics.median(b / a for a, b in pairs)
+        pairs.append((*times["plain"], *times["singax"]))
+    rows = [(plain, singax, singax / plain, cpu / plain_cpu) for plain, plain_cpu, singax, cpu in pairs]
+    return Cold(*(statistics.median(values) for values in zip(*rows, strict=True)))
 
 
-def cold_in_fresh_process(side: str, name: str) -> float:
-    """Run this script again for one cold start."""
+def cold_in_fresh_process(side: str, name: str) -> tuple[float, float]:
+    """Run this script again for one cold start: wall and processor seconds."""
     command = [sys.executable, __file__, "--cold-start-of", side, name]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1])
+    wall, cpu = done.stdout.split()[-2:]
+    return float(wall), float(cpu)
 
 
-def cold_start(side: str, case: Case) -> float:
-    """Seconds from nothing to the first loss."""
+def cold_start(side: str, case: Case) -> tuple[float, float]:
+    """Wall and processor seconds from nothing to the first loss."""
     data = batches(case, 1)
     jax.block_until_ready(jax.device_put(np.zeros(1)))
     optax.sgd(LR)
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     if side == "singax":
         loop = singax_loop(singax_model(case), data)
     else:
         drawn = plain_models.draw(case.plain().shapes)
         loop = plain_loop(case, plain_models.start(*drawn, LR), data)
     jax.block_until_ready(loop(1))
-    return time.perf_counter() - start
+    return time.perf_counter() - start, time.process_time() - cpu
 
 
 # -- the tables -------------------------------------------------------------------------------------------------
@@ -193,10 +204,10 @@ def print_steps(names: Sequence[str], rounds: int) -> None:
 def print_cold(names: Sequence[str], repetitions: int) -> None:
     """The table of cold starts."""
     print(f"\ncold start, {repetitions} interleaved pairs of fresh processes")
-    print(f"{'model':10}{'hand-written':>14}{'singax':>12}{'ratio':>8}")
+    print(f"{'model':10}{'hand-written':>14}{'singax':>12}{'ratio':>8}{'CPU ratio':>12}")
     for name in names:
-        plain, singax, ratio = measure_cold(name, repetitions)
-        print(f"{name:10}{plain:12.2f} s{singax:10.2f} s{ratio:8.3f}", flush=True)
+        cold = measure_cold(name, repetitions)
+        print(f"{name:10}{cold.plain:12.2f} s{cold.singax:10.2f} s{cold.ratio:8.3f}{cold.cpu_ratio:12.3f}", flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -210,7 +221,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     if args.cold_start_of:
         side, name = args.cold_start_of
-        print(cold_start(side, CASES[name]))
+        print(*cold_start(side, CASES[name]))
         return
     names = ["mlp", "cnn"] if args.quick else args.models
     print_steps(names, 3 if args.quick else args.rounds)

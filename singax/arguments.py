@@ -46,7 +46,7 @@ def array_of(arg: Any) -> Any:
     A NumPy array is copied: JAX may read it after the call has returned, when its owner has overwritten it.
     """
     if isinstance(arg, np.ndarray):
-        return np.array(arg)
+        return arg.copy()
     if isinstance(arg, jax.Array):
         return arg
     if isinstance(arg, Tensor):

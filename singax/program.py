@@ -83,7 +83,7 @@ def as_results(out: Any) -> Any:
     if isinstance(out, jax.Array):
         return Tensor._of(out)
     if type(out) is tuple:
-        return tuple([as_results(item) for item in out])
+        return tuple([Tensor._of(v) if isinstance(v, jax.Array) else as_results(v) for v in out])
     if type(out) is Static:
         return out.value
     return jax.tree.map(as_results, out, is_leaf=lambda leaf: type(leaf) is Static)

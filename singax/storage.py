@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from singax.errors import UnfilledError
@@ -93,7 +92,7 @@ class Cell:
     def __deepcopy__(self, memo: dict[int, Any]) -> Cell:
         """A free cell with a copy of the value."""
         value = self.get()
-        made = Cell(jnp.copy(value) if isinstance(value, jax.Array) else copy.copy(value), self.place)
+        made = Cell(copied_array(value) if isinstance(value, jax.Array) else copy.copy(value), self.place)
         made.recipe, made.trains = self.recipe, self.trains
         memo[id(self)] = made
         return made
@@ -110,9 +109,18 @@ def _drawn(deferred: Deferred) -> Any:
 
 
 def place_host_array(value: Any, place: Any) -> jax.Array:
-    """Move a private host array to `place` (a device, a sharding, or None for the default device), even in a trace."""
+    """Move a private host array to `place` (a device, a sharding, or None for the default device), even in a trace.
+
+    By `device_put`, which compiles nothing; `jnp.asarray` compiles a small program for each shape.
+    """
     with jax.ensure_compile_time_eval():
-        return jax.device_put(value, place) if place is not None else jnp.asarray(value)
+        return jax.device_put(value, place)
+
+
+def copied_array(value: jax.Array) -> jax.Array:
+    """A copy in the same place, in memory of its own; compiles nothing either."""
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(value, may_alias=False)
 
 
 class Bank:
@@ -156,7 +164,7 @@ class Bank:
         for path, cell in zip(self.paths, self.cells, strict=True):
             value = _array_of(path, cell)
             if cell.lent or id(value) in seen:
-                value = jnp.copy(value)
+                value = copied_array(value)
                 cell.values[cell.index], cell.lent = value, False
             seen.add(id(value))
         found = tuple(

@@ -53,6 +53,7 @@ class Optimizer(tree.Stateful):
         self._keys: dict[int, tuple[Cell, str]] = {}
         self._wanted: dict[str, Tensor] = {}
         self._changed = False
+        self._slotless: bool | None = None
         self._compiled: Any = None
 
     # -- what subclasses say ------------------------------------------------------------------------------------
@@ -252,11 +253,13 @@ class Optimizer(tree.Stateful):
         return self._stateless() or any(key in held for held in self._slots.values())
 
     def _stateless(self) -> bool:
-        probe = {"w": jax.ShapeDtypeStruct((1,), jnp.float32)}
-        return not jax.tree.leaves(self._template(probe))
+        if self._slotless is None:
+            probe = {"w": jax.ShapeDtypeStruct((1,), jnp.float32)}
+            self._slotless = not jax.tree.leaves(self._template(probe))
+        return self._slotless
 
     def _template(self, params: Arrays) -> Any:
-        hyper = {name: jnp.float32(0) for name in self.schedules}
+        hyper = {name: np.float32(0) for name in self.schedules}
         return jax.eval_shape(lambda p: self.transform(hyper).init(p), params)
 
     def want(self, parameters: list[Tensor]) -> set[int]:

@@ -48,7 +48,7 @@ class Tensor(Filling, Operators):
     Tensor 'h' float32[2] (no values yet)
     """
 
-    __slots__ = ("__weakref__", "_cell", "_creator", "_predicate", "_requires_grad", "_slot", "_stores_grad", "name")
+    __slots__ = ("__weakref__", "_cell", "_creator", "_name", "_predicate", "_requires_grad", "_slot", "_stores_grad")
 
     tensor_count = 0
 
@@ -77,7 +77,7 @@ class Tensor(Filling, Operators):
         self._requires_grad, self._stores_grad = requires_grad, stores_grad
         self._cell.trains = requires_grad and stores_grad
         self._creator, self._slot, self._predicate = creator, 0, False
-        self.name = _next_name() if name is None else name
+        self._name = name
 
     @classmethod
     def _of(cls, value: Any, name: str | None = None, requires_grad: bool = True) -> Tensor:
@@ -86,7 +86,7 @@ class Tensor(Filling, Operators):
         made._cell = Cell(value)
         made._requires_grad, made._stores_grad = requires_grad, False
         made._creator, made._slot, made._predicate = None, 0, False
-        made.name = _next_name() if name is None else name
+        made._name = name
         return made
 
     # -- what it is ---------------------------------------------------------------------------------------------
@@ -108,6 +108,18 @@ class Tensor(Filling, Operators):
         if isinstance(place, jax.Device):
             return devices.Device(place.platform, place.id)
         return devices.get_default_device() if place is None else place
+
+    @property
+    def name(self) -> str:
+        """The name; one of the form `Dummy#<n>` is made up when it is first asked for."""
+        if self._name is None:
+            Tensor.tensor_count += 1
+            self._name = f"Dummy#{Tensor.tensor_count - 1}"
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
 
     @property
     def requires_grad(self) -> bool:
@@ -179,7 +191,7 @@ class Tensor(Filling, Operators):
 
     def is_dummy(self) -> bool:
         """Whether its name was made up (`Dummy#<n>`)."""
-        return self.name.startswith("Dummy#") and self.name[6:].isdigit()
+        return self._name is None or (self._name.startswith("Dummy#") and self._name[6:].isdigit())
 
     def is_filled(self) -> bool:
         """Whether it has values."""
@@ -311,11 +323,6 @@ class Placeholder(Tensor):
 
 
 PlaceHolder = Placeholder  # SINGA's spelling
-
-
-def _next_name() -> str:
-    Tensor.tensor_count += 1
-    return f"Dummy#{Tensor.tensor_count - 1}"
 
 
 def _filled(tensor: Tensor, read: Callable[[], Any]) -> Any:

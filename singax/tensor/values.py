@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from singax.errors import DTypeError, ShapeError
 from singax.mode import traced
-from singax.storage import Deferred, Shape, Unfilled
+from singax.storage import Deferred, Shape, Unfilled, copied_array
 
 
 def checked_shape(shape: Any) -> Shape:
@@ -34,7 +33,7 @@ def host_copy(data: Any, dtype: np.dtype | None) -> Any:
 
 def copied(value: Any) -> Any:
     if isinstance(value, jax.Array):
-        return jnp.copy(value)
+        return copied_array(value)
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
