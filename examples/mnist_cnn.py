@@ -10,6 +10,7 @@ import argparse
 import time
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 import optax
 from data import Split, batches, mnist, shifted
@@ -38,13 +39,13 @@ class CNN(sx.Module):
         self.linear2 = sx.layer.Linear(num_classes)
         self.loss = sx.layer.SoftMaxCrossEntropy()
 
-    def forward(self, x):  # type: ignore[no-untyped-def]
+    def forward(self, x: jax.Array) -> jax.Array:
         x = self.pool1(self.conv1(x))
         x = self.pool2(self.conv2(x))
         x = self.relu(self.linear1(self.flatten(x)))
         return self.linear2(x)
 
-    def train_one_batch(self, x, y):  # type: ignore[no-untyped-def]
+    def train_one_batch(self, x: sx.Tensor, y: sx.Tensor) -> tuple[sx.Tensor, sx.Tensor]:
         out = self.forward(x)
         loss = self.loss(out, y)
         self.optimizer(loss)
