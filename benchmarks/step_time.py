@@ -10,8 +10,8 @@ before it hands it to JAX, which reads a NumPy array after the call has returned
 would train on wrong data if a loader reused its buffer.
 
 Cold start: in a fresh process with jax and optax imported and the device started, the time until the parameters are
-drawn, the step is traced and compiled, and its first loss is there. The persistent compilation cache is off. "CPU ratio"
-compares the processor seconds of all threads, which a busy machine disturbs less.
+drawn, the step is traced and compiled, and its first loss is there. The persistent compilation cache is off.
+"CPU ratio" compares the processor seconds of all threads, which a busy machine disturbs less.
 """
 
 from __future__ import annotations
