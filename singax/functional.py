@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from singax import arguments, mode
-from singax.autograd.border import _framed, is_tensor
+from singax.autograd.border import framed, is_tensor
 from singax.errors import NameMismatchError
 from singax.layer import build, tree
 from singax.mode import Frame, NeedsBuild
@@ -88,7 +88,7 @@ def _apply(
     cells = [tensor._cell for _, tensor in named] + [generator]
     values = [jnp.asarray(variables[path]) for path, _ in named] + [_key_data(key)]
     frame = Frame(cells, generator)
-    with exchanged(cells, values), _framed(frame), mode.training_mode(train):
+    with exchanged(cells, values), framed(frame), mode.training_mode(train):
         out = call_inside(frame, module, forward, _arrays(inputs), {})
         out = jax.tree.map(lambda v: v.data if isinstance(v, Tensor) else v, out, is_leaf=is_tensor)
         new = {path: tensor._cell.get() for path, tensor in named}
@@ -137,7 +137,7 @@ def _settled(
     shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in packed.inputs]
     while True:
         with jax.ensure_compile_time_eval():
-            module._prepare_owners()
+            module._ledger.want_all_slots()
             bank = module._current_bank()
             for cell in bank.cells:
                 cell.array()
@@ -148,7 +148,7 @@ def _settled(
             jax.eval_shape(pure, states, shapes)
         except NeedsBuild:
             continue
-        if not module._after_trace(function.__name__, contexts[-1]):
+        if not module._ledger.after_trace(function.__name__, contexts[-1]):
             return bank.paths, list(bank.cells)
 
 
@@ -168,7 +168,7 @@ def _fresh_owners(module: Module) -> Variables:
     for path, value in tree.walk(module):
         if isinstance(value, tree.Stateful):
             found.update({tree.join(path, name): array for name, array in value.fresh_state().items()})
-    for name, guest in module._guests.items():
+    for name, guest in module._ledger.guests.items():
         found.update({tree.join(name, inner): array for inner, array in guest.fresh_state().items()})
     return found
 

@@ -22,8 +22,11 @@ from singax.storage import Cell, Deferred, Unfilled
 training: bool = False
 
 
-class NeedsBuild(Exception):
-    """A layer without parameters was met where none may be created; the border builds it and tries again."""
+class NeedsBuild(BaseException):
+    """A layer without parameters was met where none may be created; the border builds it and tries again.
+
+    No Exception: an `except Exception` in a user's step must not swallow it.
+    """
 
 
 class Frame:
@@ -131,9 +134,24 @@ def _concrete_types() -> tuple[type, ...]:
         return type(jnp.zeros(())), type(jax.random.key(0))
 
 
+@functools.cache
+def concrete_array_type() -> type:
+    """The class of arrays that have numbers; `type(x) is …` is much quicker than `isinstance(x, jax.Array)`."""
+    return _concrete_types()[0]
+
+
 def traced(value: Any) -> bool:
     """Whether `value` is a tracer: it has a shape and a dtype, but no numbers yet."""
     return isinstance(value, jax.Array) and type(value) not in _concrete_types()
+
+
+def refuse_foreign_trace(value: Any) -> None:
+    """Raise `StateError` for a tracer that is about to be stored although no trace of singax is in progress."""
+    if not local.tracing and traced(value):
+        raise StateError(
+            "a call that changes states (training mode, dropout, an optimizer) was made inside jax.jit, grad or vmap, "
+            "where states cannot be stored. Use model.functional() or model.functional_step() there"
+        )
 
 
 @contextmanager

@@ -13,13 +13,14 @@ import numpy as np
 from singax import device as devices
 from singax import mode
 from singax.dtypes import narrows
-from singax.errors import ArgumentError, NameMismatchError, ShapeError, UnusedLayerError
+from singax.errors import ArgumentError, NameMismatchError, ShapeError, StateError
 from singax.functional import Functional, FunctionalStep, functional_model, functional_step
 from singax.layer import build, tree
 from singax.layer.base import Layer, mark_border
 from singax.layer.call import call_layer
+from singax.ledger import Ledger
 from singax.mode import local
-from singax.program import Compilation, Runner, as_input, logger, step_mode
+from singax.program import Compilation, Runner, as_input, step_mode
 from singax.storage import Bank, Unfilled
 from singax.tensor import Tensor
 
@@ -73,12 +74,13 @@ class Module(Layer):
     """
 
     _internal = Layer._internal | {
-        "training", "graph_mode", "sequential", "compilations", "_generator", "_bank", "_bank_version", "_runners",
-        "_guests", "_guesses", "_updated", "_reported", "_traced_steps",
+        "training", "graph_mode", "sequential", "compilations", "_generator", "_bank", "_bank_version", "_members",
+        "_runners",
+        "_ledger",
     }  # fmt: skip
 
     _not_copied = Layer._not_copied | {
-        "compilations", "_bank", "_bank_version", "_runners", "_guesses", "_updated", "_reported", "_traced_steps",
+        "compilations", "_bank", "_bank_version", "_members", "_runners", "_ledger",
     }  # fmt: skip
 
     _step_names: frozenset[str] = frozenset()
@@ -90,19 +92,15 @@ class Module(Layer):
     _generator: devices.Generator
     _bank: Bank
     _bank_version: int
+    _members: tuple[Any, ...]
     _runners: dict[Any, Runner]
-    _guests: dict[str, tree.Stateful]
-    _guesses: set[int]
-    _updated: set[int]
-    _reported: set[str]
-    _traced_steps: set[str]
+    _ledger: Ledger
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__new__(cls)
         made.__dict__.update(
             training=True, graph_mode=True, sequential=False, compilations=[], _generator=devices.Generator(),
-            _bank=Bank(), _bank_version=-1, _runners={}, _guests={}, _guesses=set(), _updated=set(), _reported=set(),
-            _traced_steps=set(),
+            _bank=Bank(), _bank_version=-1, _members=(), _runners={}, _ledger=Ledger(made),
         )  # fmt: skip
         return made
 
@@ -147,7 +145,7 @@ class Module(Layer):
         with mode.training_mode(is_train), build.journal(keep=True):
             build.build(self, build.own_forward(self), tuple(inputs), {}, constants=True)
             if not self._step_names:
-                self._check_unused()
+                self._ledger.check_unused()
         self.training, self.graph_mode = is_train, use_graph
         self.sequential = sequential if graph_alg is None else graph_alg in (True, "sequence")
         mode.training = is_train
@@ -206,6 +204,7 @@ class Module(Layer):
 
     def load_state_dict(self, states: Mapping[str, Any]) -> None:
         """Set states by exact path; others stay as they are. Checks names and shapes before it changes anything."""
+        self._ledger.want_all_slots()
         bank = self._current_bank()
         known = dict(zip(bank.paths, bank.cells, strict=True))
         unknown = sorted(set(states) - set(known))
@@ -236,86 +235,44 @@ class Module(Layer):
         """The flat state, brought up to date if layers, Tensors or optimizers have come or gone."""
         if self._bank_version != tree.structure_version() or self._bank.stolen:
             tree.name_members(self)
-            _adopt_in_stable_order(self._bank, dict(self._named_cells()))
-            changes = [owner.take_change() for owner in self._owners()]
-            if any(changes):
-                self._runners.clear()
+            _adopt_in_stable_order(self._bank, _unique(self._named_cells()))
+            changes = [owner.take_change() for owner in self._ledger.owners()]
+            members = tuple(value for _, value in tree.walk(self) if isinstance(value, tree.Branch | tree.Stateful))
+            if any(changes) or _other_objects(members, self._members):
+                for runner in self._runners.values():
+                    runner.programs.clear()
+            self.__dict__["_members"] = members
             self.__dict__["_bank_version"] = tree.structure_version()
         return self._bank
 
     def _named_cells(self) -> Iterator[tuple[str, Any]]:
         for path, tensor in tree.tensors(self, owners=True):
+            if mode.traced(tensor._cell.get()):
+                raise StateError(
+                    f"{path} holds a value that existed only while a step was being compiled: return such values from "
+                    "the step instead of keeping them in a list of the model, and remove this one"
+                )
             if not isinstance(tensor._cell.get(), Unfilled):
                 yield path, tensor._cell
-        for name, guest in self._guests.items():
+        for name, guest in self._ledger.guests.items():
             for path, tensor in guest.state_tensors():
                 yield tree.join(name, path), tensor._cell
         yield "rng", self._generator.cell
 
-    # -- what steps need and report -----------------------------------------------------------------------------
 
-    def _owners(self) -> list[Any]:
-        return [value for _, value in tree.walk(self) if isinstance(value, tree.Stateful)] + list(self._guests.values())
+def _unique(named: Iterator[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for path, cell in named:
+        if path in found:
+            raise NameMismatchError(f"two states have the path {path!r} ('rng' is the random key): rename an attribute")
+        found[path] = cell
+    return found
 
-    def _welcome(self, owner: tree.Stateful) -> None:
-        """Take in an optimizer that a step uses but that is no attribute of the model."""
-        if any(owner is known for known in self._owners()):
-            return
-        names = [f"optimizer{number or ''}" for number in range(len(self._guests) + 2)]
-        self._guests[next(name for name in names if name not in self._guests and name not in self.__dict__)] = owner
-        tree.structure_changed()
-        if local.tracing:
-            raise mode.NeedsBuild
 
-    def _prepare_owners(self) -> None:
-        """Let optimizers create the slots that a trace has found missing; guess them where there is one optimizer."""
-        owners = self._owners()
-        if len(owners) == 1 and not self._traced_steps:
-            trainable = [t for _, t in tree.tensors(self) if t.stores_grad and t.requires_grad]
-            self._guesses.update(owners[0].want(trainable))
-        for owner in owners:
-            owner.prepare()
-
-    def _after_trace(self, name: str, context: mode.StepContext) -> bool:
-        """Drop slots that were guessed and not used (True: trace again), and report what was never trained."""
-        self._traced_steps.add(name)
-        self._updated |= context.updated
-        idle = {key for key in self._guesses if key not in context.updated}
-        self._guesses.clear()
-        if idle:
-            dropped = [owner.forget(idle) for owner in self._owners()]
-            if any(dropped):
-                return True
-        if self._step_names <= self._traced_steps:
-            self._check_unused()
-            self._report_untrained()
-        return False
-
-    def _report_untrained(self) -> None:
-        idle = [
-            path
-            for path, tensor in tree.tensors(self)
-            if tensor.stores_grad and tensor.requires_grad and id(tensor._cell) not in self._updated
-        ]
-        fresh = [path for path in idle if path not in self._reported]
-        self._reported.update(fresh)
-        if fresh:
-            logger.warning(
-                "no gradient reached %s. Usual causes: the loss does not depend on it, a stop_gradient or an integer "
-                "cast cuts the path, or no optimizer was called with this loss. If it is meant to stay fixed, set its "
-                "requires_grad to False",
-                ", ".join(fresh),
-            )
-
-    def _check_unused(self) -> None:
-        idle = [
-            layer._where for _, layer in tree.layers(self) if tree.creates_parameters(layer) and not layer._initialized
-        ]
-        if idle:
-            raise UnusedLayerError(
-                f"{type(self).__name__} owns layers that are never called: {', '.join(idle)}. They would have no "
-                "parameters. Call them in forward or in a step, or remove them"
-            )
+def _other_objects(new: tuple[Any, ...], old: tuple[Any, ...]) -> bool:
+    """Whether a layer or optimizer that was there has gone or been replaced; newcomers alone change no program."""
+    present = {id(value) for value in new}
+    return any(id(value) not in present for value in old)
 
 
 def _adopt_in_stable_order(bank: Bank, named: dict[str, Any]) -> None:

@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
 from singax import arguments, mode
 from singax.arguments import Packed
-from singax.autograd.border import is_tensor
+from singax.autograd.border import INNER_STATE, is_tensor
 from singax.dtypes import is_floating
-from singax.errors import StateError
+from singax.errors import ArgumentError, StateError
 from singax.interrupt import deferred_interrupts
-from singax.mode import NeedsBuild, StepContext, local
+from singax.mode import NeedsBuild, StepContext, concrete_array_type, local, refuse_foreign_trace, traced
 from singax.storage import Bank, Cell, exchanged
 from singax.tensor import Tensor
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("singax")
 
 _MOST_RESTARTS = 100
+_REPLACED = "a layer, an optimizer or its schedule was replaced"
 
 
 @jax.tree_util.register_static
@@ -75,17 +77,27 @@ def bare(out: Any) -> Any:
 def _bare_leaf(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return leaf._cell.array()
-    return leaf if isinstance(leaf, jax.Array) else Static(leaf)
+    if isinstance(leaf, jax.Array):
+        return leaf
+    if any(isinstance(v, Tensor) or traced(v) for v in getattr(leaf, "__dict__", {}).values()):
+        raise ArgumentError(
+            f"a step returned a {type(leaf).__name__} with Tensors inside, which JAX cannot look into: return a tuple, "
+            "list or dict, or register the class with jax.tree_util.register_dataclass"
+        )
+    return Static(leaf)
 
 
 def as_results(out: Any) -> Any:
     """The outputs of a compiled function as fresh Tensors, in the structure that the method returned."""
-    if isinstance(out, jax.Array):
-        return Tensor._of(out)
+    array = concrete_array_type()
+    if type(out) is array:
+        return Tensor._of(out, requires_grad=False)
     if type(out) is tuple:
-        return tuple([Tensor._of(v) if isinstance(v, jax.Array) else as_results(v) for v in out])
+        return tuple([Tensor._of(v, None, False) if type(v) is array else as_results(v) for v in out])
     if type(out) is Static:
         return out.value
+    if isinstance(out, jax.Array):
+        return Tensor._of(out, requires_grad=False)
     return jax.tree.map(as_results, out, is_leaf=lambda leaf: type(leaf) is Static)
 
 
@@ -155,10 +167,11 @@ class Runner:
         packed = arguments.pack(self.function, args, kwargs)
         if bank.dirty:
             bank.settle()
-        key = (module.training, packed.form, packed.avals)
-        program = self.programs.get(key)
+        if self.donates:
+            _check_concrete(packed.inputs)
+        program = self.programs.get((module.training, packed.form, packed.avals, bank.trained))
         if program is None or (program.signature is not bank.signature and not _still_fits(program, bank)):
-            return self._first_run(key, packed)
+            return self._first_run_explained(packed)
         return as_results(self._run(bank, program, packed.inputs))
 
     def _run(self, bank: Bank, program: Program, inputs: list[Any]) -> Any:
@@ -166,13 +179,21 @@ class Runner:
             return bank.advance(program.call, inputs, program.count)
         changed, out = program.call(bank.values[: program.count], inputs)
         for index, value in changed.items():
+            refuse_foreign_trace(value)
             bank.cells[index].set(value, lent=False)
         return out
 
-    def _first_run(self, key: Hashable, packed: Packed) -> Any:
+    def _first_run_explained(self, packed: Packed) -> Any:
+        try:
+            return self._first_run(packed)
+        except jax.errors.UnexpectedTracerError as error:
+            error.add_note(INNER_STATE)
+            raise
+
+    def _first_run(self, packed: Packed) -> Any:
         for _ in range(_MOST_RESTARTS):
             if self.donates:
-                self.module._prepare_owners()
+                self.module._ledger.want_all_slots()
             bank = self.module._current_bank()
             if bank.dirty:
                 bank.settle()
@@ -181,7 +202,7 @@ class Runner:
                 break
         else:
             raise StateError(f"{self.name} creates new layers or states each time it is traced")
-        self.programs[key] = program
+        self.programs[self.module.training, packed.form, packed.avals, bank.trained] = program
         self._report(program)
         with deferred_interrupts():  # the first dispatch passes through Python, where an interrupt could tear it
             out = self._run(bank, program, packed.inputs)
@@ -199,7 +220,7 @@ class Runner:
             lowered = jitted.lower(bank.values, packed.inputs)
         except NeedsBuild:
             return None
-        if self.donates and self.module._after_trace(self.function.__name__, contexts[-1]):
+        if self.donates and self.module._ledger.after_trace(self.function.__name__, contexts[-1]):
             return None
         traced = time.perf_counter()
         lowered.compile()
@@ -212,10 +233,17 @@ class Runner:
         described = {**note.arguments, "training": str(self.module.training)}
         if self.seen:
             changes = [_differences(old, described) + _state_changes(was, program.signature) for old, was in self.seen]
-            note.changed = "; ".join(sorted(changes, key=len)[0])
+            note.changed = "; ".join(sorted(filter(None, changes), key=len)[0]) if any(changes) else _REPLACED
             logger.warning("%s is compiled again (program %d): %s", self.name, len(self.seen) + 1, note.changed)
         self.seen.append((described, program.signature))
         self.module.compilations.append(note)
+
+
+def _check_concrete(inputs: list[Any]) -> None:
+    array = concrete_array_type()
+    for value in inputs:
+        if type(value) is not array and type(value) is not np.ndarray:
+            refuse_foreign_trace(value)
 
 
 def _changes_only(pure: Callable[..., Any], values: Sequence[Any], inputs: list[Any]) -> tuple[dict[int, Any], Any]:

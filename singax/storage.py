@@ -139,6 +139,7 @@ class Bank:
         self.dirty = True
         self.stolen = False
         self.signature: tuple[Any, ...] = ()
+        self.trained: frozenset[str] = frozenset()  # the paths that gradients are computed for
 
     def adopt(self, named: Sequence[tuple[str, Cell]]) -> None:
         """Make `named` the state, in this order, and take its cells over from wherever they live."""
@@ -173,6 +174,7 @@ class Bank:
         )
         if found != self.signature:
             self.signature = found
+            self.trained = frozenset(path for path, cell in zip(self.paths, self.cells, strict=True) if cell.trains)
         self.dirty = False
 
     def advance(

@@ -23,7 +23,7 @@ HOUSE = [
     ["tensor"],
     ["initializer", "autograd"],
     ["layer"],
-    ["arguments"],
+    ["arguments", "ledger"],
     ["program"],
     ["functional"],
     ["module"],

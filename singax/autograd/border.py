@@ -6,6 +6,7 @@ what they held before when it ends, however it ends.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +19,17 @@ from singax import mode
 from singax.autograd.node import Node, pullback_of
 from singax.dtypes import is_floating
 from singax.errors import StaticArgumentError, UnfilledError
-from singax.mode import Frame, local, traced
+from singax.mode import Frame, local, refuse_foreign_trace, traced
 from singax.storage import Cell, exchanged
 from singax.tensor import Tensor
 
 Cache = dict[Hashable, Callable[..., Any]]
+
+
+INNER_STATE = (
+    "a likely cause: a layer that assigns a state (such as BatchNorm in training mode) runs inside jax.checkpoint, "
+    "jit, scan or cond in a forward; states can only be assigned outside of those"
+)
 
 
 def is_tensor(value: Any) -> bool:
@@ -85,20 +92,31 @@ class Call:
 
     def _execute(self) -> tuple[Any, Any, Any]:
         diff = [self.held[k] for k in self.diff_cells] + [self.values[k] for k in self.diff_inputs]
-        rest = [v for k, v in enumerate(self.held) if k not in set(self.diff_cells)]
-        rest += [v for k, v in enumerate(self.values) if k not in set(self.diff_inputs)]
+        rest = _others(self.held, self.diff_cells) + _others(self.values, self.diff_inputs)
         self.direct = local.tracing or any(map(traced, diff + rest))
+        try:
+            return self._ready_program()(diff, rest)
+        except jax.errors.UnexpectedTracerError as error:
+            error.add_note(INNER_STATE)
+            raise
+
+    def _ready_program(self) -> Callable[..., Any]:
+        """The program to call: as it is while something is being traced, else compiled and kept."""
         if self.direct:
-            return self._program()(diff, rest)
+            return self._program()
         if self.cache is None:
-            return jax.jit(self._program())(diff, rest)
+            return jax.jit(self._program())
         key = self._cache_key()
         if key not in self.cache:
             self.cache[key] = jax.jit(self._program())
-        return self.cache[key](diff, rest)
+        return self.cache[key]
+
+    def _statics(self) -> dict[int, Any]:
+        dynamic = set(self.dynamic)
+        return {i: leaf for i, leaf in enumerate(self.leaves) if i not in dynamic}
 
     def _cache_key(self) -> Hashable:
-        statics = tuple((i, leaf) for i, leaf in enumerate(self.leaves) if i not in set(self.dynamic))
+        statics = tuple(self._statics().items())
         for index, leaf in statics:
             _check_hashable(leaf, f"argument {index} of {self.name}")
         types = tuple(type(leaf) for _, leaf in statics)
@@ -118,7 +136,7 @@ class Call:
         return recorded
 
     def _pure(self) -> Callable[..., Any]:
-        statics = {i: leaf for i, leaf in enumerate(self.leaves) if i not in set(self.dynamic)}
+        statics = self._statics()
         body, tree, cells, generator, count = self.body, self.tree, self.cells, self.generator, len(self.leaves)
         diff_cells, diff_inputs, dynamic = list(self.diff_cells), list(self.diff_inputs), list(self.dynamic)
 
@@ -128,7 +146,7 @@ class Call:
             for i, value in zip(dynamic, inputs, strict=True):
                 leaves[i] = value
             args, kwargs = jax.tree.unflatten(tree, leaves)
-            with exchanged(cells, states), _framed(Frame(cells, generator)) as frame:  # type: ignore[arg-type]
+            with exchanged(cells, states), framed(Frame(cells, generator)) as frame:  # type: ignore[arg-type]
                 out = body(*args, **kwargs)
                 return _collected(out, frame, cells, states, generator)
 
@@ -142,6 +160,7 @@ class Call:
         return _wrapped(result, floats, others, node, self.name)
 
     def _store(self, cell: Cell, value: Any) -> None:
+        refuse_foreign_trace(value)
         if local.tracing:
             cell.values[cell.index] = value
         else:
@@ -159,6 +178,11 @@ class Call:
         arguments = [leaf if isinstance(leaf, Tensor) else None for leaf in (self.leaves[i] for i in self.dynamic)]
         read = [t for t, u in zip(params, used, strict=False) if u]
         return Node(self.name, arguments, read, sources, lambda dys: _picked(pull(dys), keep), shapes, slots)
+
+
+def _others(values: list[Any], taken: list[int]) -> list[Any]:
+    without = set(taken)
+    return [value for k, value in enumerate(values) if k not in without]
 
 
 def _picked(values: list[Any], keep: list[int]) -> list[Any]:
@@ -187,18 +211,27 @@ def _reunited(
     return states, values
 
 
-class _framed:
+# JAX keeps the trace of an inner jit, checkpoint or cond by the identity of the function. Two frames may give one layer
+# different arrays, so each frame is a context of its own for that cache.
+_frame_token = jax.make_user_context(default_value=None)
+_frame_numbers = itertools.count()
+
+
+class framed:
     """Make `frame` the current one for the block."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
+        self.context = _frame_token(next(_frame_numbers))
 
     def __enter__(self) -> Frame:
+        self.context.__enter__()
         self.saved, local.frame = local.frame, self.frame
         return self.frame
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *error: Any) -> None:
         local.frame = self.saved
+        self.context.__exit__(*error)
 
 
 def _collected(

@@ -5,33 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import numpy as np
 
 from singax import dispatch, mode, ops
+from singax.autograd import functional_elementwise, functional_shape
+from singax.autograd.functional_elementwise import *  # noqa: F403
+from singax.autograd.functional_elementwise import number
+from singax.autograd.functional_shape import *  # noqa: F403
+from singax.autograd.functional_shape import integer
 from singax.autograd.recorder import node
 from singax.errors import ArgumentError
 
-relu = node(ops.relu)
-sigmoid = node(ops.sigmoid)
-tanh = node(ops.tanh)
-gelu = node(ops.gelu)
-softmax = node(ops.softmax)
-add = node(ops.add)
-sub = node(ops.sub)
-mul = node(ops.mul)
-div = node(ops.div)
-pow = node(ops.pow)
-negative = node(ops.negative)
-abs = node(ops.abs)
+__all__ = [
+    "add_bias", "avg_pool2d", "binary_cross_entropy", "cross_entropy", "dropout", "embedding", "gemm",
+    "global_average_pool", "global_max_pool", "globalaveragepool", "layer_norm", "lstm", "matmul", "max_pool2d",
+    "mse_loss", "ranking_loss", "rnn", "softmax", "softmax_cross_entropy",
+]  # fmt: skip
+__all__ += functional_elementwise.__all__
+__all__ += functional_shape.__all__
+
 matmul = node(ops.matmul)
-less = node(ops.less)
-greater = node(ops.greater)
-equal = node(ops.equal)
-reshape = node(ops.reshape)
-transpose = node(ops.transpose)
-flatten = node(ops.flatten)
-cat = node(ops.cat)
 embedding = node(ops.embedding)
 softmax_cross_entropy = node(ops.softmax_cross_entropy)
+cross_entropy = node(ops.cross_entropy)
 mse_loss = node(ops.mse_loss)
 binary_cross_entropy = node(ops.binary_cross_entropy)
 rnn = node(ops.rnn)
@@ -41,6 +37,42 @@ avg_pool2d = node(ops.avg_pool2d)
 global_average_pool = node(ops.global_average_pool)
 global_max_pool = node(ops.global_max_pool)
 layer_norm = node(ops.layer_norm)
+
+
+def gemm(A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0) -> Any:
+    """α A · B + β C, A and B transposed first if asked for."""
+    scale = {"alpha": number("gemm", "alpha", alpha), "beta": number("gemm", "beta", beta)}
+    return dispatch.apply(ops.gemm, A, B, C, **scale, transA=int(transA), transB=int(transB))
+
+
+def add_bias(x: Any, b: Any, axis: int = 0) -> Any:
+    """x (n, m) + b: for axis 0 b (m,) is added to every row, for axis 1 b (n,) to every column.
+
+    *Differences from SINGA*: x keeps its values.
+    """
+    return dispatch.apply(ops.add_bias, x, b, axis=integer("add_bias", "axis", axis))
+
+
+def softmax(x: Any, axis: int = 1) -> Any:
+    """exp(x) normalised to sum 1 over `axis` **and all axes after it**, as in SINGA. See `ops.softmax` for one axis."""
+    return dispatch.apply(_softmax, x, axis=integer("softmax", "axis", axis))
+
+
+def _softmax(x: jax.Array, *, axis: int) -> jax.Array:
+    shape, ndim = np.shape(x), np.ndim(x)
+    if not -ndim <= axis < ndim:
+        raise ArgumentError(f"softmax expected an axis from {-ndim} to {ndim - 1}. Received: {axis}")
+    if axis % ndim == ndim - 1:
+        return ops.softmax(x, axis=-1)
+    return ops.reshape(ops.softmax(ops.flatten(x, axis=axis), axis=-1), shape=shape)
+
+
+_softmax.__name__ = "softmax"  # what its nodes are called
+
+
+def ranking_loss(pos: Any, neg: Any, M: float = 0.2) -> Any:
+    """The mean of max(0, M − pos + neg), of shape (1,)."""
+    return dispatch.apply(ops.ranking_loss, pos, neg, M=number("ranking_loss", "M", M))
 
 
 def dropout(x: Any, seed: int = 0, ratio: float = 0.5) -> Any:

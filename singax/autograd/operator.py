@@ -7,6 +7,7 @@ operator, and what was kept travels between them as the residuals of a `jax.cust
 from __future__ import annotations
 
 import copy
+from collections.abc import Hashable
 from typing import Any
 
 import jax
@@ -56,9 +57,7 @@ class Operator:
         if local.frame is None and not all(isinstance(x, Tensor) for x in xs):
             kinds = ", ".join(type(x).__name__ for x in xs)
             raise ArgumentError(f"{type(self).__name__} is called with Tensors outside a layer. Received: {kinds}")
-        if "_function" not in self.__dict__:
-            self._function = _as_function(self)
-        return dispatch.apply(self._function, *xs)
+        return dispatch.apply(_shared_function(self), *xs)
 
     def get_params(self) -> list[Tensor]:
         """Parameters: none."""
@@ -74,6 +73,25 @@ class _Kept:
 
     def __init__(self, attributes: dict[str, Any]) -> None:
         self.attributes = attributes
+
+
+_functions: dict[Hashable, Any] = {}
+_MOST_FUNCTIONS = 256
+
+
+def _shared_function(operator: Operator) -> Any:
+    """One function for all operators of a class with equal attributes: they are made anew for each call in SINGA."""
+    attributes = {k: v for k, v in operator.__dict__.items() if k != "name"}
+    key = (type(operator), tuple((k, type(v), v) for k, v in sorted(attributes.items(), key=lambda item: item[0])))
+    try:
+        found = _functions.get(key)
+    except TypeError:  # an attribute that cannot be hashed
+        return _as_function(copy.copy(operator))
+    if found is None:
+        if len(_functions) >= _MOST_FUNCTIONS:
+            _functions.pop(next(iter(_functions)))
+        found = _functions[key] = _as_function(copy.copy(operator))
+    return found
 
 
 def _as_function(operator: Operator) -> Any:
@@ -106,7 +124,7 @@ def _forward(operator: Operator, xs: tuple[Any, ...]) -> tuple[tuple[Any, ...], 
     fresh = copy.copy(operator)
     out = fresh.forward(*xs)
     ys = tuple(jnp.asarray(y) for y in (out if isinstance(out, tuple) else (out,)))
-    kept = {k: v for k, v in fresh.__dict__.items() if k != "_function"}
+    kept = dict(fresh.__dict__)
     arrays = {k: v for k, v in kept.items() if _is_array_tree(v)}
     return ys, (arrays, _Kept({k: v for k, v in kept.items() if k not in arrays}))
 

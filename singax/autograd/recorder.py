@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +12,8 @@ from singax import dispatch
 from singax.autograd.border import Cache, Call, is_tensor
 from singax.autograd.node import Dummy
 from singax.device import free_generator
-from singax.mode import local, wrap_key
+from singax.mode import local, refuse_foreign_trace, wrap_key
 from singax.tensor import Tensor
-
-_caches: weakref.WeakKeyDictionary[Any, Cache] = weakref.WeakKeyDictionary()
 
 
 class _Recorder:
@@ -28,7 +25,7 @@ class _Recorder:
             return operation(*args, **kwargs)
         if not any(map(is_tensor, jax.tree.leaves(args, is_leaf=is_tensor))):
             return operation(*args, **kwargs)
-        cache = _caches.setdefault(operation, {})
+        cache = _cache_of(operation)
         name = getattr(operation, "__name__", type(operation).__name__)
         body = functools.partial(operation, **kwargs)
         key = tuple(sorted(kwargs.items()))
@@ -43,11 +40,20 @@ class _Recorder:
         cell = (local.generator or free_generator).cell
         key = wrap_key(cell.array())
         following = jax.random.key_data(jax.random.fold_in(key, 0x7FFFFFFF))
+        refuse_foreign_trace(following)
         if local.tracing:
             cell.values[cell.index] = following
         else:
             cell.set(following, lent=False)
         return jax.random.fold_in(key, 0)
+
+
+def _cache_of(operation: Any) -> Cache:
+    """The programs of an operation, kept on the function itself, so that they go when it goes."""
+    try:
+        return operation.__dict__.setdefault("_singax_programs", {})
+    except AttributeError:  # a builtin or a bound method
+        return {}
 
 
 def unwrapped(tree: Any) -> Any:

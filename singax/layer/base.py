@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from singax import initializer as initializers
@@ -203,8 +204,8 @@ def _write_state(current: Tensor, value: Any) -> None:
 
 
 def _refuse_traced(layer: Layer, name: str, value: Any) -> None:
-    held = value._cell.get() if isinstance(value, Tensor) else value
-    if traced(held):
+    leaves = jax.tree.leaves(value, is_leaf=lambda leaf: isinstance(leaf, Tensor))
+    if any(traced(leaf._cell.get() if isinstance(leaf, Tensor) else leaf) for leaf in leaves):
         raise StateError(
             f"{layer._where}.{name} was assigned a value that exists only while a step is being compiled. To carry it "
             f"over, make self.{name} a Tensor in __init__ or initialize; otherwise use a local variable"

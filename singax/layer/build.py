@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from singax import device as devices
-from singax.autograd.border import _framed, is_tensor
+from singax.autograd.border import framed, is_tensor
 from singax.errors import ShapeError
 from singax.layer import tree
 from singax.layer.inside import call_inside, generator_of, run_initialize
@@ -130,7 +130,7 @@ def _traced(run: Callable[..., Any], layer: Branch, args: Any, kwargs: Any, prob
 
     def pure(arrays: dict[int, Any]) -> Any:
         args, kwargs = jax.tree.unflatten(structure, [arrays.get(i, leaf) for i, leaf in enumerate(leaves)])
-        with _framed(Frame([], generator_of(layer).cell, building=True)) as frame:
+        with framed(Frame([], generator_of(layer).cell, building=True)) as frame:
             return run(frame, args, kwargs)
 
     return _eval_shape(pure, abstract)

@@ -1,6 +1,19 @@
 """Operations: pure functions on arrays, each with its ONNX twin."""
 
-from singax.ops.activation import gelu, relu, sigmoid, softmax, tanh
+from singax.ops.activation import (
+    elu,
+    gelu,
+    hardsigmoid,
+    leakyrelu,
+    prelu,
+    relu,
+    selu,
+    sigmoid,
+    softmax,
+    softplus,
+    softsign,
+    tanh,
+)
 from singax.ops.arithmetic import (
     abs,
     add,
@@ -16,15 +29,38 @@ from singax.ops.arithmetic import (
     mod,
     mul,
     negative,
+    not_equal,
     pow,
     sub,
     take,
 )
+from singax.ops.combination import cossim, max, mean, min, sum
 from singax.ops.convolution import conv2d
 from singax.ops.dropout import dropout
-from singax.ops.loss import binary_cross_entropy, mse_loss, softmax_cross_entropy
+from singax.ops.elementwise import (
+    cast,
+    ceil,
+    clip,
+    erf,
+    exp,
+    floor,
+    identity,
+    log,
+    reciprocal,
+    round,
+    rounde,
+    sign,
+    sqrt,
+)
+from singax.ops.indexing import constant_of_shape, gather, nonzero, onehot, scatter_elements, slice
+from singax.ops.linear import add_bias, gemm
+from singax.ops.logic import logical_and, logical_not, logical_or, logical_xor, where
+from singax.ops.loss import binary_cross_entropy, cross_entropy, mse_loss, ranking_loss, softmax_cross_entropy
 from singax.ops.normalization import batch_norm, batch_norm_inference, layer_norm
 from singax.ops.operation import Operation, Twin, capturing, operation, operations
 from singax.ops.pooling import avg_pool2d, global_average_pool, global_max_pool, max_pool2d
 from singax.ops.recurrent import lstm, rnn
-from singax.ops.shape import cat, embedding, flatten, reshape, transpose
+from singax.ops.reduction import reduce_mean, reduce_sum
+from singax.ops.shape import cat, embedding, expand, flatten, reshape, shape, split, squeeze, tile, transpose, unsqueeze
+from singax.ops.spatial import depth_to_space, pad, space_to_depth, space_to_depth_crd, upsample
+from singax.ops.trigonometry import acos, acosh, asin, asinh, atan, atanh, cos, cosh, sin, sinh, tan

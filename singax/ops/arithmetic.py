@@ -109,6 +109,12 @@ def equal(a: Array, b: Array) -> Array:
 
 
 @operation(None)
+def not_equal(a: Array, b: Array) -> Array:
+    """a ≠ b as 0/1 in the dtype of the operands."""
+    return _comparison(a, b, jnp.not_equal(a, b))
+
+
+@operation(None)
 def getitem(x: Array, *, key: Any) -> Array:
     """x[key] for a static key: a tuple of None, Ellipsis and ("slice", start, stop, step)."""
     return x[tuple(slice(*k[1:]) if isinstance(k, tuple) else k for k in key)]

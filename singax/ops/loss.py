@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from singax.errors import ShapeError
+from singax.ops.checks import same_shape
 from singax.ops.operation import operation
 
 Array = jax.Array
@@ -50,3 +51,24 @@ def binary_cross_entropy(x: Array, t: Array) -> Array:
     targets = t.astype(x.dtype)
     terms = targets * jnp.log(x + 1e-4) + (1 - targets) * jnp.log(1 - x + 1e-4)
     return (-jnp.sum(terms) / x.shape[0]).reshape(1)
+
+
+@operation(None)
+def cross_entropy(x: Array, t: Array) -> Array:
+    """−Σ t log x / N for probabilities x and targets t of equal shape (N, C); where t is 0, x does not matter.
+
+    Returns shape (1,).
+    """
+    same_shape("cross_entropy", x, t)
+    if x.ndim < 1:
+        raise ShapeError(f"cross_entropy expected probabilities (N, C). Received shape {x.shape}")
+    targets = t.astype(x.dtype)
+    logs = jnp.log(jnp.where(targets == 0, 1, x))
+    return (-jnp.sum(targets * logs) / x.shape[0]).reshape(1)
+
+
+@operation(None)
+def ranking_loss(pos: Array, neg: Array, *, M: float = 0.2) -> Array:
+    """The mean of max(0, M − pos + neg) for scores of equal shapes; returns shape (1,)."""
+    same_shape("ranking_loss", pos, neg)
+    return jnp.mean(jax.nn.relu(M - pos + neg)).reshape(1)

@@ -30,12 +30,15 @@ class Twin:
     """The ONNX operator of an operation.
 
     `op_type` is its name in `domain` ("" is ai.onnx), None when ONNX has no such operator; `attributes` maps our
-    keyword arguments to ONNX attributes: by name, or through a function of all keyword arguments.
+    keyword arguments to ONNX attributes: by name, or through a function of all keyword arguments. `constants` makes of
+    all keyword arguments the inputs that follow the arrays, where ONNX has inputs instead of attributes (None: absent;
+    floats are float32, and an exporter gives them the dtype of the first array).
     """
 
     op_type: str | None
     domain: str = ""
     attributes: Mapping[str, str] | Callable[[Attributes], Attributes] | None = None
+    constants: Callable[[Attributes], list[Any]] | None = None
 
     def convert(self, keywords: Attributes) -> Attributes:
         """The ONNX attributes that say the same as `keywords`."""
@@ -44,6 +47,13 @@ class Twin:
         if callable(self.attributes):
             return self.attributes(keywords)
         return {theirs: keywords[ours] for ours, theirs in self.attributes.items() if keywords.get(ours) is not None}
+
+    def constant_inputs(self, keywords: Attributes) -> list[Any]:
+        """The inputs after the arrays that say the same as `keywords`: NumPy arrays, or None where one is absent."""
+        made = self.constants(keywords) if self.constants else []
+        while made and made[-1] is None:
+            made.pop()
+        return made
 
 
 class Operation:
@@ -68,12 +78,12 @@ _capture_depth = 0
 
 
 def operation(
-    op_type: str | None, *, domain: str = "", attributes: Any = None
+    op_type: str | None, *, domain: str = "", attributes: Any = None, constants: Any = None
 ) -> Callable[[Callable[..., Any]], Operation]:
-    """Register the decorated function as the operation whose ONNX operator is `op_type` (None: there is none)."""
+    """Register the decorated function as the operation whose ONNX operator is `op_type` (None: none); see `Twin`."""
 
     def register(function: Callable[..., Any]) -> Operation:
-        made = Operation(function, Twin(op_type, domain, attributes))
+        made = Operation(function, Twin(op_type, domain, attributes, constants))
         _REGISTRY[made.name] = made
         return made
 

@@ -7,17 +7,23 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from singax.errors import ShapeError
+from singax.errors import ArgumentError, ShapeError
+from singax.ops.checks import int64s, normal_axes, normal_axis, one_per_axis
 from singax.ops.operation import operation
 
 Array = jax.Array
 
 
-@operation("Reshape")
+@operation("Reshape", constants=lambda k: [int64s(k["shape"])])
 def reshape(x: Array, *, shape: tuple[int, ...]) -> Array:
     """The same elements in row-major order with another shape; one size may be −1, 0 copies the input's size."""
     sizes = tuple(x.shape[i] if size == 0 and i < x.ndim else size for i, size in enumerate(shape))
+    known = math.prod(size for size in sizes if size != -1)
+    fits = known > 0 and x.size % known == 0 if -1 in sizes else known == x.size
+    if sizes.count(-1) > 1 or min(sizes, default=0) < -1 or not fits:
+        raise ShapeError(f"reshape expected a shape of {x.size} elements, like {x.shape}. Received: {shape}")
     return jnp.reshape(x, sizes)
 
 
@@ -41,6 +47,13 @@ def flatten(x: Array, *, axis: int = 1) -> Array:
 @operation("Concat", attributes={"axis": "axis"})
 def cat(xs: Sequence[Array], *, axis: int = 0) -> Array:
     """The arrays `xs` joined along an existing axis."""
+    if not len(xs):
+        raise ArgumentError("cat expected at least one array. Received none")
+    shapes = [jnp.shape(x) for x in xs]
+    along = normal_axis("cat", axis, len(shapes[0]))
+    if len({(*s[:along], *s[along + 1 :]) for s in shapes}) > 1 or len({len(s) for s in shapes}) > 1:
+        received = ", ".join(map(str, shapes))
+        raise ShapeError(f"cat expected shapes that are equal but for axis {axis}. Received: {received}")
     return jnp.concatenate(list(xs), axis=axis)
 
 
@@ -48,3 +61,53 @@ def cat(xs: Sequence[Array], *, axis: int = 0) -> Array:
 def embedding(ids: Array, table: Array) -> Array:
     """Rows of `table` (V, D) for integer `ids` of any shape: (…) → (…, D)."""
     return jnp.take(table, ids.astype(jnp.int32), axis=0)
+
+
+@operation("Squeeze", constants=lambda k: [int64s(k.get("axes"))])
+def squeeze(x: Array, *, axes: tuple[int, ...] | None = None) -> Array:
+    """Axes of size 1 removed: `axes`, or all there are if None."""
+    if axes is None:
+        return jnp.squeeze(x)
+    found = normal_axes("squeeze", axes, jnp.ndim(x))
+    if any(jnp.shape(x)[axis] != 1 for axis in found):
+        raise ShapeError(f"squeeze expected axes of size 1. Received: axes {axes} of shape {jnp.shape(x)}")
+    return jnp.squeeze(x, found)
+
+
+@operation("Unsqueeze", constants=lambda k: [int64s(k["axes"])])
+def unsqueeze(x: Array, *, axes: tuple[int, ...]) -> Array:
+    """New axes of size 1; `axes` says where they are in the result."""
+    return jnp.expand_dims(x, normal_axes("unsqueeze", axes, jnp.ndim(x) + len(axes)))
+
+
+@operation("Split", attributes={"axis": "axis"}, constants=lambda k: [int64s(k["parts"])])
+def split(x: Array, *, axis: int = 0, parts: tuple[int, ...]) -> tuple[Array, ...]:
+    """Pieces of sizes `parts` along `axis`."""
+    size = jnp.shape(x)[normal_axis("split", axis, jnp.ndim(x))]
+    if not parts or min(parts) < 0 or sum(parts) != size:
+        raise ShapeError(f"split expected parts that add up to {size}, the size of axis {axis}. Received: {parts}")
+    return tuple(jnp.split(x, np.cumsum(parts[:-1]), axis=axis))
+
+
+@operation("Tile", constants=lambda k: [int64s(k["repeats"])])
+def tile(x: Array, *, repeats: tuple[int, ...]) -> Array:
+    """x repeated along each axis."""
+    one_per_axis("tile", "a number of repeats", repeats, jnp.ndim(x))
+    if any(count < 0 for count in repeats):
+        raise ArgumentError(f"tile expected repeats of 0 or more. Received: {repeats}")
+    return jnp.tile(x, repeats)
+
+
+@operation("Expand", constants=lambda k: [int64s(k["shape"])])
+def expand(x: Array, *, shape: tuple[int, ...]) -> Array:
+    """x broadcast together with an array of this shape."""
+    try:
+        return jnp.broadcast_to(x, np.broadcast_shapes(jnp.shape(x), shape))
+    except ValueError:
+        raise ShapeError(f"expand expected a shape that {jnp.shape(x)} broadcasts with. Received: {shape}") from None
+
+
+@operation("Shape")
+def shape(x: Array) -> Array:
+    """The sizes of x as int32 (ndim,)."""
+    return jnp.asarray(jnp.shape(x), jnp.int32)

@@ -17,7 +17,7 @@ import numpy as np
 from singax.autograd.tape import backward
 from singax.errors import ArgumentError, NameMismatchError, ShapeError
 from singax.layer import tree
-from singax.mode import NeedsBuild, local
+from singax.mode import NeedsBuild, local, refuse_foreign_trace
 from singax.opt.schedule import Constant, DecayScheduler, Schedule, as_schedule, value_at
 from singax.storage import Cell, Unfilled
 from singax.tensor import Tensor
@@ -101,10 +101,11 @@ class Optimizer(tree.Stateful):
     @lr.setter
     def lr(self, lr: Any) -> None:
         schedule = as_schedule(lr, "lr")
-        self._changed |= not (isinstance(schedule, Constant) and isinstance(self._schedule, Constant))
+        if not (isinstance(schedule, Constant) and isinstance(self._schedule, Constant)):
+            self._changed = True
+            tree.structure_changed()
         self._schedule = schedule
         self.lr_value.copy_from_numpy(self._lr_at(int(self.step_counter.to_numpy()[0])))
-        tree.structure_changed()
 
     def _lr_at(self, step: int) -> np.ndarray:
         if isinstance(self._schedule, DecayScheduler) and step == 0:
@@ -186,12 +187,14 @@ class Optimizer(tree.Stateful):
         hyper = {name: value_at(schedule, count) for name, schedule in self.schedules.items()}
         transformation = self.transform(hyper)
         state = self._packed(jax.eval_shape(transformation.init, params), params, slots, shared, count)
-        directions, state = transformation.update(grads, state, params)
-        values = {key: self._moved(params[key], directions[key], lr) for key in params}
+        directions, after = transformation.update(grads, state, params)
+        state = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, state)
+        factor = -lr[0]
+        values = {key: self._moved(params[key], directions[key], factor) for key in params}
         return values, *self._unpacked(state, params)
 
-    def _moved(self, value: Any, direction: Any, lr: Any) -> Any:
-        change = -lr[0] * direction if self._scaled_by_lr else direction
+    def _moved(self, value: Any, direction: Any, factor: Any) -> Any:
+        change = factor * direction if self._scaled_by_lr else direction
         return (value + change).astype(value.dtype)
 
     # -- between optax's state and ours -------------------------------------------------------------------------
@@ -203,6 +206,8 @@ class Optimizer(tree.Stateful):
         name = ".".join(self.slot_names.get(part, part) for part in parts if part not in params and part)
         if self.slot_names:
             name = name.rpartition(".")[2]
+        elif not keys and len(params) == 1:  # one parameter updated by itself counts for itself
+            name = tree.join(name, *params)
         return name, keys[0] if keys else None
 
     def _packed(self, template: Any, params: Arrays, slots: Any, shared: Arrays, count: Any) -> Any:
@@ -242,15 +247,22 @@ class Optimizer(tree.Stateful):
 
     def _ensure_slots(self, params: dict[str, Tensor]) -> None:
         missing = {key: p for key, p in params.items() if not self._has_slots(key)}
-        if not missing:
+        if not missing and self._has_shared(params):
             return
-        self._wanted.update(missing)
+        self._wanted.update(missing or params)
         if local.tracing:
             raise NeedsBuild
         self.prepare()
 
     def _has_slots(self, key: str) -> bool:
         return self._stateless() or any(key in held for held in self._slots.values())
+
+    def _has_shared(self, params: dict[str, Tensor]) -> bool:
+        """Whether the values that optax keeps for all of these parameters together are there."""
+        if self.slot_names:
+            return True
+        shapes = {key: jax.ShapeDtypeStruct(p.shape, p.dtype) for key, p in params.items()}
+        return set(self._unpacked(self._template(shapes), shapes)[1]) <= set(self._shared)
 
     def _stateless(self) -> bool:
         if self._slotless is None:
@@ -276,7 +288,8 @@ class Optimizer(tree.Stateful):
         for slot, held in slots.items():
             mine = self._slots.setdefault(slot, {})
             for key, value in held.items():
-                mine[key] = _slot_tensor(value, f"{slot}.{key}", self._wanted[key]._cell.place)
+                if key not in mine:
+                    mine[key] = _slot_tensor(value, f"{slot}.{key}", self._wanted[key]._cell.place)
         for name, value in shared.items():
             self._shared.setdefault(name, _slot_tensor(value, name, None))
         self._wanted.clear()
@@ -336,7 +349,7 @@ class Optimizer(tree.Stateful):
 
     def _join_step(self) -> None:
         if local.step is not None:
-            local.step.module._welcome(self)
+            local.step.module._ledger.welcome(self)
 
     def __repr__(self) -> str:
         held = self.lr_value._cell.get()
@@ -363,6 +376,7 @@ def _slot_tensor(value: Any, name: str, place: Any) -> Tensor:
 
 
 def _put(tensor: Tensor, value: Any) -> None:
+    refuse_foreign_trace(value)
     if local.tracing:
         assert local.step is not None
         local.step.check_known(tensor.name, tensor._cell)

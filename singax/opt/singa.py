@@ -172,6 +172,15 @@ class Optax(Optimizer):
     def transform(self, hyper: Arrays) -> optax.GradientTransformation:
         return self.tx
 
+    @property
+    def lr(self) -> Any:
+        """The rate is part of the transformation: it can be neither read nor set here."""
+        raise ArgumentError("the learning rate of Optax is part of its transformation: use an optax schedule there")
+
+    @lr.setter
+    def lr(self, lr: Any) -> None:
+        _ = self.lr
+
     def __repr__(self) -> str:
         return "Optax(…)"
 

@@ -116,6 +116,7 @@ def assign(tensor: Filling, value: Any) -> None:
     if local.step is not None:
         local.step.check_known(tensor.name, tensor._cell)
         local.step.states.append(tensor)
+        local.step.updated.add(id(tensor._cell))
     if local.tracing:
         _check_state(tensor, value)
         tensor._cell.values[tensor._cell.index] = value

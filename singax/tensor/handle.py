@@ -224,7 +224,9 @@ class Tensor(Filling, Operators):
 
     def as_type(self, dtype: Any) -> Tensor:
         """A converted copy; float to int truncates towards zero."""
-        return Tensor._of(_filled(self, self._cell.array).astype(dtypes.canonical(dtype)))
+        value = _filled(self, self._cell.array)
+        made = value.astype(dtypes.canonical(dtype))
+        return Tensor._of(copied(made) if made is value else made)
 
     def to_type(self, dtype: Any) -> Tensor:
         """Convert in place. Returns self."""
@@ -283,6 +285,9 @@ class Tensor(Filling, Operators):
 
     def __int__(self) -> int:
         return int(self.item())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = np.array(_concrete(self, "conversion to NumPy"))

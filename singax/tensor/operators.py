@@ -111,7 +111,7 @@ class Operators:
         return False if other is None else _predicate(ops.equal, self, other)
 
     def __ne__(self, other: Any) -> Any:
-        return True if other is None else 1 - _predicate(ops.equal, self, other)
+        return True if other is None else _predicate(ops.not_equal, self, other)
 
     def __iadd__(self, other: Any) -> Any:
         return self._update(ops.add, other)
