@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -38,18 +38,20 @@ class Functional(NamedTuple):
     apply: Callable[..., Any]
 
 
-class FunctionalStep(NamedTuple):
-    """A training step as a pure function; the pair `(init, apply)`, and callable as `apply`.
+class FunctionalStep:
+    """A training step as a pure function; callable, and the pair `(init, apply)` when unpacked.
 
     `init(key, *inputs)` → state: a dict path → array of parameters, states, optimizer slots, step and random key.
-    `apply(state, *inputs)` → `(new_state, outputs)`: the order that `lax.scan` wants.
+    `apply(state, *inputs)` → `(new_state, outputs)`: the order that `lax.scan` wants. Calling the object is `apply`.
     """
 
-    init: Callable[..., Variables]
-    apply: Callable[..., tuple[Variables, Any]]
+    def __init__(self, init: Callable[..., Variables], apply: Callable[..., tuple[Variables, Any]]) -> None:
+        self.init, self.apply = init, apply
+
+    def __iter__(self) -> Iterator[Callable[..., Any]]:
+        return iter((self.init, self.apply))
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any, **kwargs: Any) -> tuple[Variables, Any]:
-        """`apply`."""
         return self.apply(state, *inputs, **kwargs)
 
 
