@@ -136,7 +136,7 @@ def _settled(
 ) -> tuple[tuple[str, ...], list[Cell]]:
     """The paths and cells of the whole state, once an abstract run of the step has created all of it."""
     packed = arguments.pack(function, inputs, kwargs)
-    shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in packed.inputs]
+    shapes = [jax.ShapeDtypeStruct(v.shape, jax.dtypes.canonicalize_dtype(v.dtype)) for v in packed.inputs]
     while True:
         with jax.ensure_compile_time_eval():
             module._ledger.want_all_slots()
