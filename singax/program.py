@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("singax")
 
 _MOST_RESTARTS = 100
+_CALLS_THROUGH_PYTHON = 3
 _REPLACED = "a layer, an optimizer or its schedule was replaced"
 
 
@@ -61,12 +62,24 @@ class Compilation:
 
 @dataclass
 class Program:
-    """A compiled method for one signature; it works on the first `count` states of the bank."""
+    """A compiled method for one signature; it works on the first `count` states of the bank.
+
+    `calls` counts the calls since the bank's `epoch`: see `Runner._guarded`.
+    """
 
     call: Callable[..., Any]
     signature: tuple[Any, ...]
     count: int
     note: Compilation = field(repr=False)
+    epoch: int = -1
+    calls: int = 0
+
+    def is_settled(self, bank: Bank) -> bool:
+        """Whether JAX has seen arguments of this kind often enough to dispatch them without Python."""
+        if self.epoch != bank.epoch:
+            self.epoch, self.calls = bank.epoch, 0
+        self.calls += 1
+        return self.calls > _CALLS_THROUGH_PYTHON
 
 
 def bare(out: Any) -> Any:
@@ -167,12 +180,20 @@ class Runner:
         packed = arguments.pack(self.function, args, kwargs)
         if bank.dirty:
             bank.settle()
-        if self.donates:
-            _check_concrete(packed.inputs)
+        quiet = not self.donates or _all_numpy(packed.inputs)
         program = self.programs.get((module.training, packed.form, packed.avals, bank.trained))
         if program is None or (program.signature is not bank.signature and not _still_fits(program, bank)):
             return self._first_run_explained(packed)
+        if self.donates and not (program.is_settled(bank) and quiet):
+            return as_results(self._guarded(bank, program, packed.inputs))
         return as_results(self._run(bank, program, packed.inputs))
+
+    def _guarded(self, bank: Bank, program: Program, inputs: list[Any]) -> Any:
+        """Run with Ctrl-C held back: for arguments of a new kind JAX's dispatch passes through Python, where an
+        interrupt could lose the new state after the old one was donated.
+        """
+        with deferred_interrupts():
+            return self._run(bank, program, inputs)
 
     def _run(self, bank: Bank, program: Program, inputs: list[Any]) -> Any:
         if self.donates:
@@ -204,9 +225,7 @@ class Runner:
             raise StateError(f"{self.name} creates new layers or states each time it is traced")
         self.programs[self.module.training, packed.form, packed.avals, bank.trained] = program
         self._report(program)
-        with deferred_interrupts():  # the first dispatch passes through Python, where an interrupt could tear it
-            out = self._run(bank, program, packed.inputs)
-        return as_results(out)
+        return as_results(self._guarded(bank, program, packed.inputs))
 
     def _compile(self, bank: Bank, packed: Packed) -> Program | None:
         """Trace and compile; None when the trace has created layers or states, so that it must start again."""
@@ -239,11 +258,15 @@ class Runner:
         self.module.compilations.append(note)
 
 
-def _check_concrete(inputs: list[Any]) -> None:
-    array = concrete_array_type()
+def _all_numpy(inputs: list[Any]) -> bool:
+    """Whether all inputs are host arrays; raises `StateError` for a tracer of somebody else's trace."""
+    host = True
     for value in inputs:
-        if type(value) is not array and type(value) is not np.ndarray:
-            refuse_foreign_trace(value)
+        if type(value) is not np.ndarray:
+            host = False
+            if type(value) is not concrete_array_type():
+                refuse_foreign_trace(value)
+    return host
 
 
 def _changes_only(pure: Callable[..., Any], values: Sequence[Any], inputs: list[Any]) -> tuple[dict[int, Any], Any]:

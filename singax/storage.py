@@ -138,6 +138,7 @@ class Bank:
         self.pending: list[tuple[list[Any], Any]] = []
         self.dirty = True
         self.stolen = False
+        self.epoch = 0  # grows whenever values have come from outside
         self.signature: tuple[Any, ...] = ()
         self.trained: frozenset[str] = frozenset()  # the paths that gradients are computed for
 
@@ -176,6 +177,7 @@ class Bank:
             self.signature = found
             self.trained = frozenset(path for path, cell in zip(self.paths, self.cells, strict=True) if cell.trains)
         self.dirty = False
+        self.epoch += 1
 
     def advance(
         self, call: Callable[[list[Any], list[Any]], tuple[list[Any], Any]], inputs: list[Any], count: int

@@ -112,3 +112,26 @@ def test_deferred_interrupts_deliver_at_the_end() -> None:
         block()
     assert reached
     assert sx.mode.local.step is None
+
+
+def test_interrupts_during_the_first_calls() -> None:
+    """JAX dispatches the first calls for each kind of argument through Python, where Ctrl-C could lose the result."""
+    x, y = blobs()
+    rng = np.random.default_rng(1)
+    for round_ in range(25):
+        net = MLP()
+        net.compile([x])
+        net(x, y)
+        timer = threading.Timer(float(rng.uniform(0.0, 0.002)), os.kill, (os.getpid(), signal.SIGINT))
+        try:
+            timer.start()
+            deadline = time.monotonic() + 5
+            while time.monotonic() < deadline:
+                net.fc1.b.set_value(0.1)  # a value from outside: a new kind of argument for JAX
+                if round_ % 2:
+                    net(sx.from_numpy(x).data, y)
+                net(x, y)
+        except KeyboardInterrupt:
+            pass
+        timer.join()
+        assert np.isfinite(float(net(x, y)[1]))
