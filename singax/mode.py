@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from singax.errors import StateError, UnfilledError
 from singax.recipes import Constant
@@ -129,20 +130,23 @@ def wrap_key(data: jax.Array) -> jax.Array:
 
 
 @functools.cache
-def _concrete_types() -> tuple[type, ...]:
+def concrete_array_type() -> type:
+    """The class of arrays that have numbers; `type(x) is …` is much quicker than `isinstance(x, jax.Array)`."""
     with jax.ensure_compile_time_eval():
-        return type(jnp.zeros(())), type(jax.random.key(0))
+        return type(jax.device_put(np.zeros(())))
 
 
 @functools.cache
-def concrete_array_type() -> type:
-    """The class of arrays that have numbers; `type(x) is …` is much quicker than `isinstance(x, jax.Array)`."""
-    return _concrete_types()[0]
+def _concrete_key_type() -> type:
+    with jax.ensure_compile_time_eval():
+        return type(wrap_key(jax.device_put(np.zeros(2, np.uint32))))
 
 
 def traced(value: Any) -> bool:
     """Whether `value` is a tracer: it has a shape and a dtype, but no numbers yet."""
-    return isinstance(value, jax.Array) and type(value) not in _concrete_types()
+    if not isinstance(value, jax.Array) or type(value) is concrete_array_type():
+        return False
+    return not (jnp.issubdtype(value.dtype, jax.dtypes.prng_key) and type(value) is _concrete_key_type())
 
 
 def refuse_foreign_trace(value: Any) -> None:
