@@ -314,21 +314,6 @@ def test_formatting_and_running_sums() -> None:
     assert not isinstance(total._creator, autograd.Node)
 
 
-def test_many_tensors_cost_linear_time() -> None:
-    import time
-
-    def spent(n: int) -> float:
-        tensors = [Tensor(data=[1.0]) for _ in range(n)]
-        autograd.cat(tensors)
-        start = time.process_time()
-        for _ in range(5):
-            autograd.cat(tensors)
-        return time.process_time() - start
-
-    spent(10)
-    assert spent(800) < 40 * spent(100)
-
-
 def test_federated_averaging_by_hand() -> None:
     x, y = blobs()
     clients = [MLP(), MLP()]
