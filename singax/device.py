@@ -110,10 +110,11 @@ class Generator:
     def reset(self) -> None:
         """Start again from the current seed."""
         seed = randomness.seed
-        self.cell.set(Deferred((2,), np.dtype("uint32"), None, lambda: _key_words(seed)), lent=False)
+        self.cell.set(Deferred((2,), np.dtype("uint32"), None, lambda: key_words(seed)), lent=False)
 
 
-def _key_words(seed: int) -> np.ndarray:
+def key_words(seed: int) -> np.ndarray:
+    """The two words of a random key for `seed` (uint32, shape (2,))."""
     return np.array([(seed >> 32) & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)
 
 

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 
 from singax import arguments, mode
 from singax.autograd.border import framed, is_tensor
+from singax.autograd.recorder import unwrapped
+from singax.device import key_words
 from singax.errors import NameMismatchError
 from singax.layer import build, tree
 from singax.mode import Frame, NeedsBuild
@@ -91,8 +93,7 @@ def _apply(
     values = [jnp.asarray(variables[path]) for path, _ in named] + [_key_data(key)]
     frame = Frame(cells, generator)
     with exchanged(cells, values), framed(frame), mode.training_mode(train):
-        out = call_inside(frame, module, forward, _arrays(inputs), {})
-        out = jax.tree.map(lambda v: v.data if isinstance(v, Tensor) else v, out, is_leaf=is_tensor)
+        out = unwrapped(call_inside(frame, module, forward, _arrays(inputs), {}))
         new = {path: tensor._cell.get() for path, tensor in named}
     if frame.draws and key is None:
         raise NameMismatchError("the model draws random numbers in training mode: pass key=jax.random.key(…)")
@@ -167,11 +168,8 @@ def _redrawn(module: Module, key: Any) -> Variables:
 
 def _fresh_owners(module: Module) -> Variables:
     found: Variables = {}
-    for path, value in tree.walk(module):
-        if isinstance(value, tree.Stateful):
-            found.update({tree.join(path, name): array for name, array in value.fresh_state().items()})
-    for name, guest in module._ledger.guests.items():
-        found.update({tree.join(name, inner): array for inner, array in guest.fresh_state().items()})
+    for path, owner in module._ledger.named_owners():
+        found.update({tree.join(path, name): array for name, array in owner.fresh_state().items()})
     return found
 
 
@@ -179,7 +177,7 @@ def _key_data(key: Any) -> Any:
     if key is None:
         key = 0
     if isinstance(key, int):
-        return jnp.array([(key >> 32) & 0xFFFFFFFF, key & 0xFFFFFFFF], jnp.uint32)
+        return jnp.asarray(key_words(key))
     data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
     return jnp.asarray(data, jnp.uint32)
 

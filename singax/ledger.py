@@ -28,10 +28,14 @@ class Ledger:
         self._updated: set[int] = set()
         self._reported: set[str] = set()
 
+    def named_owners(self) -> list[tuple[str, tree.Stateful]]:
+        """All optimizers with their paths: attributes first."""
+        attributes = [(path, value) for path, value in tree.walk(self.module) if isinstance(value, tree.Stateful)]
+        return attributes + list(self.guests.items())
+
     def owners(self) -> list[tree.Stateful]:
-        """All optimizers: attributes first."""
-        attributes = [value for _, value in tree.walk(self.module) if isinstance(value, tree.Stateful)]
-        return attributes + list(self.guests.values())
+        """All optimizers."""
+        return [owner for _, owner in self.named_owners()]
 
     def trainable(self) -> list[tuple[str, Tensor]]:
         """Paths and parameters that are not frozen."""

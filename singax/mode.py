@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from singax.errors import StateError, UnfilledError
+from singax.errors import StateError
 from singax.recipes import Constant
 from singax.storage import Cell, Deferred, Unfilled
 
@@ -47,13 +47,9 @@ class Frame:
     def read(self, cell: Cell) -> jax.Array:
         self.reads.add(id(cell))
         value = cell.get()
-        if isinstance(value, jax.Array):
-            return value
-        if isinstance(value, Unfilled):
-            raise UnfilledError(f"the tensor of shape {value.shape} has no values yet: fill it before it is used")
-        if isinstance(value, Deferred):
-            return jnp.zeros(value.shape, value.dtype) if self.building else cell.array()
-        return jnp.asarray(value)
+        if self.building and isinstance(value, Deferred):
+            return jnp.zeros(value.shape, value.dtype)
+        return cell.array()
 
     def write(self, cell: Cell, value: Any) -> None:
         if self.building and traced(value):
@@ -76,7 +72,7 @@ class Frame:
     def advanced_generator(self) -> jax.Array:
         """The generator's value after this frame: moved on if anything was drawn."""
         data = self.read(self.generator)
-        return jax.random.key_data(jax.random.fold_in(wrap_key(data), 0x7FFFFFFF)) if self.draws else data
+        return moved_on(data) if self.draws else data
 
 
 class StepContext:
@@ -129,6 +125,11 @@ def wrap_key(data: jax.Array) -> jax.Array:
     return jax.random.wrap_key_data(data, impl="threefry2x32")
 
 
+def moved_on(data: jax.Array) -> jax.Array:
+    """The words of a generator after something was drawn with `data`."""
+    return jax.random.key_data(jax.random.fold_in(wrap_key(data), 0x7FFFFFFF))
+
+
 @functools.cache
 def concrete_array_type() -> type:
     """The class of arrays that have numbers; `type(x) is …` is much quicker than `isinstance(x, jax.Array)`."""
@@ -156,6 +157,15 @@ def refuse_foreign_trace(value: Any) -> None:
             "a call that changes states (training mode, dropout, an optimizer) was made inside jax.jit, grad or vmap, "
             "where states cannot be stored. Use model.functional() or model.functional_step() there"
         )
+
+
+def store_state(cell: Cell, value: Any) -> None:
+    """Give a state the new value that singax has computed, in a trace or outside."""
+    refuse_foreign_trace(value)
+    if local.tracing:
+        cell.values[cell.index] = value
+    else:
+        cell.set(value, lent=False)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from singax.layer.base import Layer, mark_border
 from singax.layer.call import call_layer
 from singax.ledger import Ledger
 from singax.mode import local
-from singax.program import Compilation, Runner, as_input, step_mode
+from singax.program import MOST_RESTARTS, Compilation, Runner, as_input, step_mode
 from singax.storage import Bank, Unfilled
 from singax.tensor import Tensor
 
@@ -150,12 +150,7 @@ class Module(Layer):
         self.sequential = sequential if graph_alg is None else graph_alg in (True, "sequence")
         mode.training = is_train
         self._runners.clear()
-        self._draw_parameters()
-
-    def _draw_parameters(self) -> None:
-        bank = self._current_bank()
-        if bank.dirty:
-            bank.settle()
+        self._settled_bank()
 
     def train(self, mode_: bool = True) -> None:
         """Switch to training mode (or, with False, to evaluation mode)."""
@@ -194,9 +189,7 @@ class Module(Layer):
 
     def state_dict(self) -> dict[str, jax.Array]:
         """Path → array for the whole state: parameters, running statistics, optimizer slots, step, random key."""
-        bank = self._current_bank()
-        if bank.dirty:
-            bank.settle()
+        bank = self._settled_bank()
         for cell in bank.cells:
             cell.lent = True
         bank.dirty = True
@@ -245,6 +238,13 @@ class Module(Layer):
             self.__dict__["_bank_version"] = tree.structure_version()
         return self._bank
 
+    def _settled_bank(self) -> Bank:
+        """The flat state, ready to be handed to a program: drawn, placed, and nobody else's."""
+        bank = self._current_bank()
+        if bank.dirty:
+            bank.settle()
+        return bank
+
     def _named_cells(self) -> Iterator[tuple[str, Any]]:
         for path, tensor in tree.tensors(self, owners=True):
             if mode.traced(tensor._cell.get()):
@@ -278,7 +278,8 @@ def _other_objects(new: tuple[Any, ...], old: tuple[Any, ...]) -> bool:
 def _adopt_in_stable_order(bank: Bank, named: dict[str, Any]) -> None:
     """States that were there keep their places, new ones follow: programs made for fewer states stay valid."""
     kept = [path for path in bank.paths if path in named]
-    order = kept + [path for path in named if path not in set(kept)]
+    old = set(kept)
+    order = kept + [path for path in named if path not in old]
     cells = [named[path] for path in order]
     if bank.stolen or tuple(order) != bank.paths or any(a is not b for a, b in zip(cells, bank.cells, strict=True)):
         bank.adopt(list(zip(order, cells, strict=True)))
@@ -311,7 +312,7 @@ def _runner(module: Module, name: str, function: Callable[..., Any], donates: bo
 
 def _run_eagerly(module: Module, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     args, kwargs = jax.tree.map(_as_tensor, (args, kwargs), is_leaf=lambda leaf: isinstance(leaf, Tensor))
-    for _ in range(100):
+    for _ in range(MOST_RESTARTS):
         try:
             with step_mode(module, (), module.training, tracing=False):
                 return function(module, *args, **kwargs)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("singax")
 
-_MOST_RESTARTS = 100
+MOST_RESTARTS = 100
 _CALLS_THROUGH_PYTHON = 3
 _REPLACED = "a layer, an optimizer or its schedule was replaced"
 
@@ -176,10 +176,8 @@ class Runner:
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         module = self.module
-        bank = module._current_bank()
-        packed = arguments.pack(self.function, args, kwargs)
-        if bank.dirty:
-            bank.settle()
+        packed = arguments.pack(self.function, args, kwargs)  # before the bank: reading a state lends it
+        bank = module._settled_bank()
         quiet = not self.donates or _all_numpy(packed.inputs)
         program = self.programs.get((module.training, packed.form, packed.avals, bank.trained))
         if program is None or (program.signature is not bank.signature and not _still_fits(program, bank)):
@@ -212,12 +210,10 @@ class Runner:
             raise
 
     def _first_run(self, packed: Packed) -> Any:
-        for _ in range(_MOST_RESTARTS):
+        for _ in range(MOST_RESTARTS):
             if self.donates:
                 self.module._ledger.want_all_slots()
-            bank = self.module._current_bank()
-            if bank.dirty:
-                bank.settle()
+            bank = self.module._settled_bank()
             program = self._compile(bank, packed)
             if program is not None:
                 break

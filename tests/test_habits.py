@@ -48,8 +48,6 @@ def test_a_replaced_optimizer_or_layer_takes_effect() -> None:
     x, y = blobs()
     net = MLP(opt.SGD(0.0))
     net.act = layer.ReLU()
-    net.forward = None  # an instance attribute must not confuse the class's forward
-    del net.forward
     net.compile([x])
     net(x, y)
     before = states(net)

@@ -19,7 +19,7 @@ from singax import mode
 from singax.autograd.node import Node, pullback_of
 from singax.dtypes import is_floating
 from singax.errors import StaticArgumentError, UnfilledError
-from singax.mode import Frame, local, refuse_foreign_trace, traced
+from singax.mode import Frame, local, store_state, traced
 from singax.storage import Cell, exchanged
 from singax.tensor import Tensor
 
@@ -155,16 +155,9 @@ class Call:
     def _finish(self, vjp: Any, floats: list[Any], aux: Any) -> Any:
         others, changed, result = aux
         for index, value in zip(result.changed, changed, strict=True):
-            self._store(self.cells[index], value)
+            store_state(self.cells[index], value)
         node = self._node(vjp, floats, result) if vjp is not None else None
         return _wrapped(result, floats, others, node, self.name)
-
-    def _store(self, cell: Cell, value: Any) -> None:
-        refuse_foreign_trace(value)
-        if local.tracing:
-            cell.values[cell.index] = value
-        else:
-            cell.set(value, lent=False)
 
     def _node(self, vjp: Any, floats: list[Any], result: Result) -> Node:
         shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in floats]

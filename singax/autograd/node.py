@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from singax import mode
 from singax.tensor import Tensor
 
 Pullback = Callable[[list[Any]], list[Any]]
@@ -121,8 +120,3 @@ def pullback_of(vjp: Any, outputs: Sequence[jax.ShapeDtypeStruct], jitted: bool)
     pull = _jitted_pull if jitted else _pull
     keys = tuple((o.shape, np.dtype(o.dtype)) for o in outputs)
     return lambda dys: pull(vjp, dys, keys)
-
-
-def is_recording() -> bool:
-    """Whether calls are recorded: SINGA's `autograd.training`."""
-    return mode.training

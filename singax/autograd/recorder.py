@@ -12,7 +12,7 @@ from singax import dispatch
 from singax.autograd.border import Cache, Call, is_tensor
 from singax.autograd.node import Dummy
 from singax.device import free_generator
-from singax.mode import local, refuse_foreign_trace, wrap_key
+from singax.mode import local, moved_on, store_state, wrap_key
 from singax.tensor import Tensor
 
 
@@ -39,12 +39,7 @@ class _Recorder:
             return local.frame.next_key()
         cell = (local.generator or free_generator).cell
         key = wrap_key(cell.array())
-        following = jax.random.key_data(jax.random.fold_in(key, 0x7FFFFFFF))
-        refuse_foreign_trace(following)
-        if local.tracing:
-            cell.values[cell.index] = following
-        else:
-            cell.set(following, lent=False)
+        store_state(cell, moved_on(cell.array()))
         return jax.random.fold_in(key, 0)
 
 

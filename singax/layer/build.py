@@ -15,6 +15,7 @@ import numpy as np
 
 from singax import device as devices
 from singax.autograd.border import framed, is_tensor
+from singax.autograd.recorder import unwrapped
 from singax.errors import ShapeError
 from singax.layer import tree
 from singax.layer.inside import call_inside, generator_of, run_initialize
@@ -108,8 +109,7 @@ def _probed(
 
 
 def _run_forward(layer: Branch, function: Callable[..., Any], frame: Frame, args: Any, kwargs: Any) -> Any:
-    out = call_inside(frame, layer, function, args, kwargs)
-    return jax.tree.map(lambda v: v.data if isinstance(v, Tensor) else v, out, is_leaf=is_tensor)
+    return unwrapped(call_inside(frame, layer, function, args, kwargs))
 
 
 def _run_initialize(layer: Branch, function: Callable[..., Any], frame: Frame, args: Any, kwargs: Any) -> None:

@@ -77,7 +77,7 @@ def _create_parameters(
 def _in_order(layer: Branch, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """All arguments of a call in the order of forward's parameters."""
     bound = inspect.signature(function).bind(layer, *args, **kwargs)
-    return tuple(bound.arguments.values())[1:] if not bound.kwargs else (*bound.args[1:], *bound.kwargs.values())
+    return (*bound.args[1:], *bound.kwargs.values())
 
 
 def _positional_limit(layer: Branch) -> int | None:

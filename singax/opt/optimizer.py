@@ -17,7 +17,7 @@ import numpy as np
 from singax.autograd.tape import backward
 from singax.errors import ArgumentError, NameMismatchError, ShapeError
 from singax.layer import tree
-from singax.mode import NeedsBuild, local, refuse_foreign_trace
+from singax.mode import NeedsBuild, local, store_state
 from singax.opt.schedule import Constant, DecayScheduler, Schedule, as_schedule, value_at
 from singax.storage import Cell, Unfilled
 from singax.tensor import Tensor
@@ -199,7 +199,7 @@ class Optimizer(tree.Stateful):
 
     # -- between optax's state and ours -------------------------------------------------------------------------
 
-    def _place(self, path: Any, params: Arrays) -> tuple[str, str | None]:
+    def _place(self, path: Any, params: Mapping[str, Any]) -> tuple[str, str | None]:
         """Where a leaf of optax's state lives: (slot, parameter key), or (name, None) for a shared value."""
         parts = [_part(entry) for entry in path]
         keys = [part for part in parts if part in params]
@@ -219,7 +219,7 @@ class Optimizer(tree.Stateful):
 
         return jax.tree_util.tree_map_with_path(pick, template)
 
-    def _unpacked(self, state: Any, params: Arrays) -> tuple[dict[str, Arrays], Arrays]:
+    def _unpacked(self, state: Any, params: Mapping[str, Any]) -> tuple[dict[str, Arrays], Arrays]:
         slots: dict[str, Arrays] = {}
         shared: Arrays = {}
         for path, leaf in jax.tree_util.tree_leaves_with_path(state):
@@ -283,8 +283,7 @@ class Optimizer(tree.Stateful):
     def prepare(self) -> None:
         if not self._wanted:
             return
-        params = {key: p._cell.get() for key, p in self._wanted.items()}
-        slots, shared = self._unpacked(self._initial(params), params)
+        slots, shared = self._unpacked(self._initial(self._wanted), self._wanted)
         for slot, held in slots.items():
             mine = self._slots.setdefault(slot, {})
             for key, value in held.items():
@@ -295,12 +294,12 @@ class Optimizer(tree.Stateful):
         self._wanted.clear()
         tree.structure_changed()
 
-    def _initial(self, params: Arrays) -> Any:
+    def _initial(self, params: dict[str, Tensor]) -> Any:
         """The initial state of optax for these parameters: zeros for SINGA's optimizers, whatever optax says else."""
         shapes = {key: jax.ShapeDtypeStruct(p.shape, p.dtype) for key, p in params.items()}
         if self.slot_names:
             return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._template(shapes))
-        values = {key: self._wanted[key]._cell.array() for key in params}
+        values = {key: p._cell.array() for key, p in params.items()}
         return jax.jit(lambda p: self.transform({}).init(p))(values)
 
     def forget(self, cells: set[int]) -> bool:
@@ -330,12 +329,7 @@ class Optimizer(tree.Stateful):
     def fresh_state(self) -> dict[str, Any]:
         fresh = {"step": np.zeros(1, np.int32), "lr": self._lr_at(0)}
         params = {key: Tensor._of(cell.array()) for cell, key in self._keys.values() if self._has_slots(key)}
-        saved, self._wanted = self._wanted, params
-        try:
-            arrays = {key: p._cell.array() for key, p in params.items()}
-            slots, shared = self._unpacked(self._initial(arrays), arrays)
-        finally:
-            self._wanted = saved
+        slots, shared = self._unpacked(self._initial(params), params)
         flat = {tree.join(slot, key): value for slot, held in slots.items() for key, value in held.items()}
         return {**fresh, **shared, **flat}
 
@@ -376,13 +370,9 @@ def _slot_tensor(value: Any, name: str, place: Any) -> Tensor:
 
 
 def _put(tensor: Tensor, value: Any) -> None:
-    refuse_foreign_trace(value)
-    if local.tracing:
-        assert local.step is not None
+    if local.step is not None:
         local.step.check_known(tensor.name, tensor._cell)
-        tensor._cell.values[tensor._cell.index] = value
-    else:
-        tensor._cell.set(value, lent=False)
+    store_state(tensor._cell, value)
 
 
 def _checked_gradient(name: str, parameter: Tensor, gradient: Any) -> Any:
