@@ -9,12 +9,12 @@ from typing import Any
 import jax
 
 from singax import device as devices
-from singax.autograd.border import is_tensor
 from singax.autograd.recorder import unwrapped
 from singax.errors import SingaxError, StateError
 from singax.layer import tree
 from singax.layer.tree import Branch
 from singax.mode import Frame, NeedsBuild, local
+from singax.ops.operation import described
 
 
 def call_inside(
@@ -127,9 +127,3 @@ def _add_context(error: Exception, layer: Branch, args: tuple[Any, ...], kwargs:
     error.add_note(f"in layer {layer._where}, called with {described((args, kwargs))}")
     if "Tensor" in str(error):
         error.add_note("a parameter is a handle: inside a layer its array is self.W.data")
-
-
-def described(arguments: Any) -> str:
-    """Shapes and dtypes of everything array-like in `arguments`, for messages."""
-    leaves = jax.tree.leaves(arguments, is_leaf=is_tensor)
-    return ", ".join(f"{v.dtype}{list(v.shape)}" if hasattr(v, "dtype") else repr(v) for v in leaves) or "nothing"
