@@ -66,6 +66,7 @@ class Branch:
 
     _internal = frozenset({"_initialized", "_parent", "_local", "_registered", "_cache", "_ready", "_free_index"})
     sep = SEPARATOR
+    _runs_user_code = False  # True for layers of ours that call functions of users
 
     _initialized: bool
     _parent: Branch | None
