@@ -27,6 +27,8 @@ def call_inside(
     _ensure_owner(frame, layer)
     frame.stack.append(layer)
     try:
+        if len(frame.stack) == 1:
+            args, kwargs = frame.narrowed((args, kwargs))
         if not layer._initialized:
             _create_parameters(frame, layer, function, args, kwargs)
         with jax.named_scope(layer._local or type(layer).__name__):
