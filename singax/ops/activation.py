@@ -43,7 +43,7 @@ def gelu(x: Array, *, approximate: bool = False) -> Array:
 @operation("Softmax", attributes={"axis": "axis"})
 def softmax(x: Array, *, axis: int = -1) -> Array:
     """exp(x) normalised to sum 1 along `axis`."""
-    return jax.nn.softmax(x, axis=axis)
+    return jax.nn.softmax(floating(x), axis=normal_axis("softmax", axis, jnp.ndim(x)))
 
 
 @operation("Elu", attributes={"alpha": "alpha"})
