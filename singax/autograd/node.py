@@ -97,7 +97,7 @@ def _mixed(kind: type[Operator]) -> type[Node]:
     if "_singax_node_class" not in kind.__dict__:
         body = {"__doc__": kind.__doc__, "__module__": kind.__module__}
         kind._singax_node_class = type(kind.__name__, (Node, kind), body)  # type: ignore[attr-defined]
-    return kind._singax_node_class  # type: ignore[attr-defined,no-any-return]
+    return kind._singax_node_class  # type: ignore[attr-defined]
 
 
 def is_recorded(tensor: Tensor) -> bool:

@@ -53,7 +53,7 @@ class Operator:
 
     @property
     def src(self) -> list[tuple[Any, int, Tensor | None, bool]]:
-        """The inputs of a call: for each its creator, its id, the Tensor if it stores its gradient, and whether it does."""
+        """The inputs of a call: (creator, id, the Tensor if it stores its gradient, whether it does) of each."""
         return []
 
     def forward(self, *xs: Any) -> Any:
