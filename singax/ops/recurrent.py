@@ -16,14 +16,16 @@ import jax
 import jax.numpy as jnp
 
 from singax.errors import DTypeError, ShapeError
+from singax.ops import recurrent_cells as cells
 from singax.ops.checks import one_of
 from singax.ops.operation import operation
-from singax.ops.recurrent_scan import State, projected, scan_steps
+from singax.ops.recurrent_cells import Arrays
+from singax.ops.recurrent_scan import run_cell, scan_steps
 
 Array = jax.Array
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-_NONLINEARITIES = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+_RNN_CELLS = {"tanh": cells.TANH, "relu": cells.RELU}
 _ONNX_NAMES = {"tanh": "Tanh", "relu": "Relu"}
 
 
@@ -64,16 +66,9 @@ def rnn(
     hidden_size: int | None = None,
 ) -> tuple[Array, Array]:
     """Elman's network: h ← f(x_t · Wᵀ + h · Rᵀ + b), f being tanh or relu. Shapes: see the module."""
-    one_of("rnn", "nonlinearity", nonlinearity, tuple(_NONLINEARITIES))
-    function = _NONLINEARITIES[nonlinearity]
-
-    def one(x: Array, W: Array, R: Array, b: Array, state: State, reverse: bool) -> Any:
-        def step(state: State, gates: Array) -> State:
-            return (function(gates + state[0] @ R.T),)
-
-        return scan_steps(step, state, projected(x, W, *jnp.split(b, 2)), seq_lengths, reverse)
-
-    return _in_directions("rnn", one, (x, W, R, b, seq_lengths), (h,), 1, direction, hidden_size)
+    one_of("rnn", "nonlinearity", nonlinearity, tuple(_RNN_CELLS))
+    run = functools.partial(run_cell, _RNN_CELLS[nonlinearity])
+    return _in_directions("rnn", run, (x, W, R, b, seq_lengths), (h,), 1, direction, hidden_size)
 
 
 @operation("LSTM", attributes=_lstm_attributes)
@@ -94,15 +89,8 @@ def lstm(
     [i, o, f, g] = x_t · Wᵀ + h · Rᵀ + b, in ONNX's order of the gates. c is like h. Shapes: see the module.
     """
 
-    def one(x: Array, W: Array, R: Array, b: Array, state: State, reverse: bool) -> Any:
-        def step(state: State, gates: Array) -> State:
-            i, o, f, g = jnp.split(gates + state[0] @ R.T, 4, axis=-1)
-            c = jax.nn.sigmoid(f) * state[1] + jax.nn.sigmoid(i) * jnp.tanh(g)
-            return jax.nn.sigmoid(o) * jnp.tanh(c), c
-
-        return scan_steps(step, state, projected(x, W, *jnp.split(b, 2)), seq_lengths, reverse)
-
-    return _in_directions("lstm", one, (x, W, R, b, seq_lengths), (h, c), 4, direction, hidden_size)
+    run = functools.partial(run_cell, cells.LSTM)
+    return _in_directions("lstm", run, (x, W, R, b, seq_lengths), (h, c), 4, direction, hidden_size)
 
 
 @operation("GRU", attributes=_gru_attributes)
@@ -125,42 +113,39 @@ def gru(
     module.
     """
 
-    def one(x: Array, W: Array, R: Array, b: Array, state: State, reverse: bool) -> Any:
-        of_input, of_state = jnp.split(b, 2)
-        step = _gru_step(R, of_state, linear_before_reset)
-        return scan_steps(step, state, projected(x, W, of_input), seq_lengths, reverse)
-
-    return _in_directions("gru", one, (x, W, R, b, seq_lengths), (h,), 3, direction, hidden_size)
+    run = functools.partial(run_cell, cells.GRU) if linear_before_reset else _gru_of_the_paper
+    return _in_directions("gru", run, (x, W, R, b, seq_lengths), (h,), 3, direction, hidden_size)
 
 
-def _gru_step(R: Array, b: Array, linear_before_reset: bool) -> Callable[[State, Array], State]:
-    H = R.shape[-1]
+def _gru_of_the_paper(
+    reverse: bool, x: Array, W: Array, R: Array, b: Array, state: Arrays, running: Array | None
+) -> tuple[Array, Arrays]:
+    """What `run_cell` does, for a cell that multiplies with a matrix after its gates; JAX's own derivative."""
+    split = 2 * R.shape[1]
+    W, (of_input, of_state) = W.T, jnp.split(b, 2)
+    R_zr, R_n, bias = R[:split].T, R[split:].T, of_input + of_state
 
-    def linear(state: State, gates: Array) -> State:
-        moved = state[0] @ R.T + b
-        z, r = jnp.split(jax.nn.sigmoid(gates[:, : 2 * H] + moved[:, : 2 * H]), 2, axis=-1)
-        n = jnp.tanh(gates[:, 2 * H :] + r * moved[:, 2 * H :])
-        return ((1 - z) * n + z * state[0],)
+    def step(state: Arrays, x: Array) -> tuple[Arrays, None]:
+        (h,), gates = state, x @ W + bias
+        z, r = jnp.split(jax.nn.sigmoid(gates[:, :split] + h @ R_zr), 2, axis=1)
+        n = jnp.tanh(gates[:, split:] + (r * h) @ R_n)
+        return ((1 - z) * n + z * h,), None
 
-    def of_the_paper(state: State, gates: Array) -> State:
-        z, r = jnp.split(jax.nn.sigmoid(gates[:, : 2 * H] + state[0] @ R[: 2 * H].T + b[: 2 * H]), 2, axis=-1)
-        n = jnp.tanh(gates[:, 2 * H :] + (r * state[0]) @ R[2 * H :].T + b[2 * H :])
-        return ((1 - z) * n + z * state[0],)
-
-    return linear if linear_before_reset else of_the_paper
+    every, last, _ = scan_steps(step, state, x, running, reverse)
+    return every, last
 
 
 def _in_directions(
     name: str,
-    one: Callable[..., Any],
+    run: Callable[..., tuple[Array, Arrays]],
     arrays: tuple[Any, ...],
     states: Sequence[Array | None],
     gates: int,
     direction: str,
     hidden_size: int | None,
 ) -> Any:
-    """Check everything, run `one` for each direction and stack the results: (T, D, B, H), then the states (D, B, H)."""
-    x, W, R, b, _ = arrays
+    """Check everything, run each direction and stack the results: (T, D, B, H), then the states (D, B, H)."""
+    x, W, R, b, seq_lengths = arrays
     one_of(name, "direction", direction, tuple(_DIRECTIONS))
     reverses = _DIRECTIONS[direction]
     _check(name, arrays, states, gates, len(reverses), hidden_size)
@@ -169,7 +154,13 @@ def _in_directions(
     b = jnp.zeros((len(reverses), 2 * gates * H), dtype) if b is None else b
     starts = [jnp.zeros((len(reverses), x.shape[1], H), dtype) if s is None else jnp.asarray(s, dtype) for s in states]
     x, W, R, b = (jnp.asarray(v, dtype) for v in (x, W, R, b))
-    runs = [one(x, W[d], R[d], b[d], tuple(s[d] for s in starts), reverse) for d, reverse in enumerate(reverses)]
+    running = None
+    if seq_lengths is not None:
+        running = (jnp.arange(x.shape[0])[:, None] < seq_lengths)[..., None]
+        x = jnp.where(running, x, 0)  # what stands in the padding, nan for example, must not reach a gradient
+    runs = [
+        run(reverse, x, W[d], R[d], b[d], tuple(s[d] for s in starts), running) for d, reverse in enumerate(reverses)
+    ]
     every = jnp.stack([every for every, _ in runs], axis=1)
     return (every, *(jnp.stack(last) for last in zip(*(last for _, last in runs), strict=True)))
 
