@@ -87,5 +87,9 @@ from singax.ops.shape import (
     transpose,
     unsqueeze,
 )
+from singax.ops.recurrent import gru, lstm, rnn
+from singax.ops.recurrent_cudnn import CudnnLayout, cudnn_rnn
+from singax.ops.reduction import reduce_mean, reduce_sum
+from singax.ops.shape import cat, embedding, expand, flatten, reshape, shape, split, squeeze, tile, transpose, unsqueeze
 from singax.ops.spatial import depth_to_space, pad, space_to_depth, space_to_depth_crd, upsample
 from singax.ops.trigonometry import acos, acosh, asin, asinh, atan, atanh, cos, cosh, sin, sinh, tan
