@@ -22,7 +22,7 @@ from singax.ops.explain import named_in_errors
 
 __all__ = [
     "add_all", "add_bias", "avg_pool2d", "dropout", "embedding", "gemm", "global_average_pool", "global_max_pool",
-    "globalaveragepool", "layer_norm", "lstm", "matmul", "max_pool2d", "rnn", "softmax",
+    "globalaveragepool", "gru", "layer_norm", "lstm", "matmul", "max_pool2d", "rnn", "softmax",
 ]  # fmt: skip
 __all__ += functional_elementwise.__all__
 __all__ += functional_loss.__all__
@@ -33,6 +33,7 @@ matmul = recorded("Matmul", ops.matmul, "x w")
 embedding = recorded("Embedding", ops.embedding, "x w")
 rnn = node(ops.rnn)
 lstm = node(ops.lstm)
+gru = node(ops.gru)
 max_pool2d = node(ops.max_pool2d)
 avg_pool2d = node(ops.avg_pool2d)
 global_average_pool = node(ops.global_average_pool)
