@@ -16,5 +16,7 @@ from singax.layer.pooling import (
     MaxPool2d,
     Pooling2d,
 )
-from singax.layer.recurrent import LSTM, RNN, RNN_Base
+from singax.layer.recurrent import GRU, LSTM, RNN
+from singax.layer.recurrent_base import RNN_Base
+from singax.layer.recurrent_cudnn import CudnnRNN
 from singax.layer.shape import Add, Cat, Flatten, Reshape
