@@ -2,6 +2,7 @@
 
 from singax.layer.activation import GELU, ReLU, Sigmoid, SoftMax, Tanh
 from singax.layer.base import Layer
+from singax.layer.container import Lambda, Sequential
 from singax.layer.convolution import Conv2d
 from singax.layer.dropout import Dropout
 from singax.layer.embedding import Embedding
