@@ -18,4 +18,5 @@ from singax.layer.pooling import (
     Pooling2d,
 )
 from singax.layer.recurrent import LSTM, RNN, RNN_Base
+from singax.layer.remat import Remat
 from singax.layer.shape import Add, Cat, Flatten, Reshape
