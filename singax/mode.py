@@ -36,15 +36,20 @@ class Frame:
     A part of it that runs under a JAX transformation has a frame of its own (`nested`).
     """
 
-    __slots__ = ("building", "cells", "creating", "drawn_before", "draws", "generator", "reads", "stack")
+    __slots__ = (
+        "building", "cells", "compute", "creating", "drawn_before", "draws", "generator", "reads", "stack",
+    )  # fmt: skip
 
-    def __init__(self, cells: list[Cell], generator: Cell, building: bool = False) -> None:
+    def __init__(
+        self, cells: list[Cell], generator: Cell, building: bool = False, compute: np.dtype | None = None
+    ) -> None:
         self.cells = {id(cell) for cell in cells}
         self.reads: set[int] = set()
         self.generator = generator
         self.draws = 0
         self.drawn_before: Any = 0
         self.building = building
+        self.compute = compute
         self.creating: set[int] = set()
         self.stack: list[Any] = []
 
@@ -54,7 +59,7 @@ class Frame:
         Its draws are numbered from `drawn_before` on (which may be traced): the keys are those that the part would get
         if it ran in this frame.
         """
-        made = Frame(cells, self.generator, self.building)
+        made = Frame(cells, self.generator, self.building, self.compute)
         made.drawn_before, made.stack, made.creating = drawn_before, list(self.stack), self.creating
         return made
 
@@ -64,6 +69,25 @@ class Frame:
         if self.building and isinstance(value, Deferred):
             return jnp.zeros(value.shape, value.dtype)
         return cell.array()
+
+    def read_parameter(self, cell: Cell) -> jax.Array:
+        """Like `read`; in mixed precision a float32 parameter comes in the dtype of the computation."""
+        value = self.read(cell)
+        narrow = self.compute is not None and value.dtype == np.float32 and not self.stack[-1]._computes_wide
+        return value.astype(self.compute) if narrow else value
+
+    def stored_dtype(self, dtype: Any) -> Any:
+        """The dtype of a parameter made for inputs of `dtype`: float32 in mixed precision."""
+        return np.float32 if self.compute is not None and dtype == self.compute else dtype
+
+    def narrowed(self, values: Any) -> Any:
+        """float32 arrays in the dtype of the computation."""
+        if self.compute is None or self.stack[-1]._computes_wide:
+            return values
+        return jax.tree.map(self._narrow, values)
+
+    def _narrow(self, leaf: Any) -> Any:
+        return leaf.astype(self.compute) if getattr(leaf, "dtype", None) == np.float32 else leaf
 
     def write(self, cell: Cell, value: Any) -> None:
         if self.building and traced(value):

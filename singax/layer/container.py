@@ -25,6 +25,8 @@ class Lambda(Layer):
     (3, 2)
     """
 
+    _runs_user_code = True
+
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         if not callable(function) or isinstance(function, type):
