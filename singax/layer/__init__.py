@@ -19,4 +19,5 @@ from singax.layer.pooling import (
 )
 from singax.layer.recurrent import LSTM, RNN, RNN_Base
 from singax.layer.remat import Remat
+from singax.layer.repeat import Repeat
 from singax.layer.shape import Add, Cat, Flatten, Reshape
