@@ -2,6 +2,7 @@
 
 from singax.layer.activation import GELU, ReLU, Sigmoid, SoftMax, Tanh
 from singax.layer.base import Layer
+from singax.layer.container import Lambda, Sequential
 from singax.layer.convolution import Conv2d
 from singax.layer.dropout import Dropout
 from singax.layer.embedding import Embedding
@@ -19,4 +20,7 @@ from singax.layer.pooling import (
 from singax.layer.recurrent import GRU, LSTM, RNN
 from singax.layer.recurrent_base import RNN_Base
 from singax.layer.recurrent_cudnn import CudnnRNN
+from singax.layer.recurrent import LSTM, RNN, RNN_Base
+from singax.layer.remat import Remat
+from singax.layer.repeat import Repeat
 from singax.layer.shape import Add, Cat, Flatten, Reshape
