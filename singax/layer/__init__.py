@@ -1,10 +1,12 @@
 """Layers."""
 
 from singax.layer.activation import GELU, ReLU, Sigmoid, SoftMax, Tanh
+from singax.layer.attention import MultiHeadAttention
 from singax.layer.base import Layer
 from singax.layer.convolution import Conv2d
 from singax.layer.dropout import Dropout
 from singax.layer.embedding import Embedding
+from singax.layer.feed_forward import FeedForward
 from singax.layer.linear import Linear
 from singax.layer.loss import BinaryCrossEntropy, MeanSquareError, SoftMaxCrossEntropy
 from singax.layer.normalization import BatchNorm2d, LayerNorm
@@ -16,5 +18,12 @@ from singax.layer.pooling import (
     MaxPool2d,
     Pooling2d,
 )
+from singax.layer.position import PositionalEmbedding, PositionalEncoding
 from singax.layer.recurrent import LSTM, RNN, RNN_Base
 from singax.layer.shape import Add, Cat, Flatten, Reshape
+from singax.layer.transformer import (
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)

@@ -34,6 +34,7 @@ from singax.ops.arithmetic import (
     sub,
     take,
 )
+from singax.ops.attention import attention, attention_with_dropout
 from singax.ops.combination import cossim, max, mean, min, sum
 from singax.ops.convolution import conv2d
 from singax.ops.dropout import dropout
@@ -59,6 +60,7 @@ from singax.ops.loss import binary_cross_entropy, cross_entropy, mse_loss, ranki
 from singax.ops.normalization import batch_norm, batch_norm_inference, layer_norm
 from singax.ops.operation import Operation, Twin, capturing, operation, operations
 from singax.ops.pooling import avg_pool2d, global_average_pool, global_max_pool, max_pool2d
+from singax.ops.position import rotary_embedding
 from singax.ops.recurrent import lstm, rnn
 from singax.ops.reduction import reduce_mean, reduce_sum
 from singax.ops.shape import cat, embedding, expand, flatten, reshape, shape, split, squeeze, tile, transpose, unsqueeze
