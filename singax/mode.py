@@ -33,14 +33,17 @@ class NeedsBuild(BaseException):
 class Frame:
     """One outermost call while its pure function runs: which cells it may touch and which it has read."""
 
-    __slots__ = ("building", "cells", "creating", "draws", "generator", "reads", "stack")
+    __slots__ = ("building", "cells", "compute", "creating", "draws", "generator", "reads", "stack")
 
-    def __init__(self, cells: list[Cell], generator: Cell, building: bool = False) -> None:
+    def __init__(
+        self, cells: list[Cell], generator: Cell, building: bool = False, compute: np.dtype | None = None
+    ) -> None:
         self.cells = {id(cell) for cell in cells}
         self.reads: set[int] = set()
         self.generator = generator
         self.draws = 0
         self.building = building
+        self.compute = compute
         self.creating: set[int] = set()
         self.stack: list[Any] = []
 
@@ -50,6 +53,25 @@ class Frame:
         if self.building and isinstance(value, Deferred):
             return jnp.zeros(value.shape, value.dtype)
         return cell.array()
+
+    def read_parameter(self, cell: Cell) -> jax.Array:
+        """Like `read`; in mixed precision a float32 parameter comes in the dtype of the computation."""
+        value = self.read(cell)
+        narrow = self.compute is not None and value.dtype == np.float32 and not self.stack[-1]._computes_wide
+        return value.astype(self.compute) if narrow else value
+
+    def stored_dtype(self, dtype: Any) -> Any:
+        """The dtype of a parameter made for inputs of `dtype`: float32 in mixed precision."""
+        return np.float32 if self.compute is not None and dtype == self.compute else dtype
+
+    def narrowed(self, values: Any) -> Any:
+        """float32 arrays in the dtype of the computation."""
+        if self.compute is None or self.stack[-1]._computes_wide:
+            return values
+        return jax.tree.map(self._narrow, values)
+
+    def _narrow(self, leaf: Any) -> Any:
+        return leaf.astype(self.compute) if getattr(leaf, "dtype", None) == np.float32 else leaf
 
     def write(self, cell: Cell, value: Any) -> None:
         if self.building and traced(value):

@@ -11,8 +11,7 @@ import jax
 import numpy as np
 
 from singax import device as devices
-from singax import mode
-from singax.dtypes import narrows
+from singax import dtypes, mode
 from singax.errors import ArgumentError, NameMismatchError, ShapeError, StateError
 from singax.functional import Functional, FunctionalStep, functional_model, functional_step
 from singax.layer import build, tree
@@ -76,7 +75,7 @@ class Module(Layer):
     _internal = Layer._internal | {
         "training", "graph_mode", "sequential", "compilations", "_generator", "_bank", "_bank_version", "_members",
         "_runners",
-        "_ledger",
+        "_ledger", "_compute_dtype",
     }  # fmt: skip
 
     _not_copied = Layer._not_copied | {
@@ -95,12 +94,14 @@ class Module(Layer):
     _members: tuple[Any, ...]
     _runners: dict[Any, Runner]
     _ledger: Ledger
+    _compute_dtype: np.dtype | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__new__(cls)
         made.__dict__.update(
             training=True, graph_mode=True, sequential=False, compilations=[], _generator=devices.Generator(),
             _bank=Bank(), _bank_version=-1, _members=(), _runners={}, _ledger=Ledger(made),
+            _compute_dtype=None,
         )  # fmt: skip
         return made
 
@@ -123,6 +124,7 @@ class Module(Layer):
         use_graph: bool = True,
         sequential: bool = False,
         graph_alg: bool | str | None = None,
+        precision: Any = "float32",
     ) -> None:
         """Create the parameters from `inputs` and choose how to run.
 
@@ -134,6 +136,9 @@ class Module(Layer):
           use_graph: compile steps into one program (default); False runs them call by call.
           sequential: kept for SINGA; XLA orders the operations.
           graph_alg: an older name of `sequential` (True or "sequence").
+          precision: "float32" (default: as the inputs are), or for mixed precision "bfloat16" or "float16". Parameters,
+            states and optimizer slots stay float32; layers see float32 inputs and parameters in this dtype, and
+            results of `forward` have it too; norms and losses compute in float32.
 
         Nothing is computed: `forward` runs on shapes only. May be called again, with other shapes or flags; existing
         parameters keep their values.
@@ -141,16 +146,24 @@ class Module(Layer):
         **Raises** `ShapeError` and others from the layers, with their path; `UnusedLayerError` when a layer with
         parameters is never called. The model is then as it was before.
         """
-        inputs = _checked_inputs(inputs)
-        with mode.training_mode(is_train), build.journal(keep=True):
-            build.build(self, build.own_forward(self), tuple(inputs), {}, constants=True)
-            if not self._step_names:
-                self._ledger.check_unused()
+        inputs, compute = _checked_inputs(inputs), _compute_dtype(precision)
+        before, self.__dict__["_compute_dtype"] = self._compute_dtype, compute
+        try:
+            self._build(inputs, is_train)
+        except BaseException:
+            self.__dict__["_compute_dtype"] = before
+            raise
         self.training, self.graph_mode = is_train, use_graph
         self.sequential = sequential if graph_alg is None else graph_alg in (True, "sequence")
         mode.training = is_train
         self._runners.clear()
         self._settled_bank()
+
+    def _build(self, inputs: list[Any], is_train: bool) -> None:
+        with mode.training_mode(is_train), build.journal(keep=True):
+            build.build(self, build.own_forward(self), tuple(inputs), {}, constants=True)
+            if not self._step_names:
+                self._ledger.check_unused()
 
     def train(self, mode_: bool = True) -> None:
         """Switch to training mode (or, with False, to evaluation mode)."""
@@ -327,13 +340,20 @@ def _as_tensor(leaf: Any) -> Any:
     return as_input(leaf) if isinstance(leaf, jax.Array) else leaf
 
 
+def _compute_dtype(precision: Any) -> np.dtype | None:
+    found = dtypes.canonical(precision)
+    if found not in (dtypes.float32, dtypes.bfloat16, dtypes.float16):
+        raise ArgumentError(f"precision must be float32, bfloat16 or float16. Received: {precision!r}")
+    return None if found == dtypes.float32 else found
+
+
 def _checked_inputs(inputs: Any) -> list[Any]:
     if not isinstance(inputs, list | tuple) or not inputs:
         raise ArgumentError(
             f"compile takes a non-empty list with one entry per argument of forward. Received: {inputs!r}"
         )
     for leaf in jax.tree.leaves(list(inputs), is_leaf=lambda leaf: isinstance(leaf, Tensor)):
-        if isinstance(leaf, Tensor) and not leaf.is_filled() and narrows(leaf.dtype):
+        if isinstance(leaf, Tensor) and not leaf.is_filled() and dtypes.narrows(leaf.dtype):
             warnings.warn(
                 f"{leaf.name} has dtype {leaf.dtype}, but JAX's x64 mode is off: it is treated as "
                 f"{jax.dtypes.canonicalize_dtype(leaf.dtype)}. Use a 32-bit dtype, or "

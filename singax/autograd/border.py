@@ -64,6 +64,7 @@ class Call:
     cache: Cache | None = None
     key: Hashable = None
     numbers_are_arrays: bool = False
+    compute: np.dtype | None = None
     leaves: list[Any] = field(default_factory=list)
     tree: Any = None
 
@@ -121,7 +122,7 @@ class Call:
             _check_hashable(leaf, f"argument {index} of {self.name}")
         types = tuple(type(leaf) for _, leaf in statics)
         split = (tuple(self.diff_inputs), tuple(self.diff_cells), mode.training)
-        return (self.key, self.tree, statics, types, split, tuple(map(id, self.cells)))
+        return (self.key, self.compute, self.tree, statics, types, split, tuple(map(id, self.cells)))
 
     def _program(self) -> Callable[..., Any]:
         """(diff, rest) → (vjp or None, float outputs, (other outputs, new states, how to put them together))."""
@@ -138,6 +139,7 @@ class Call:
     def _pure(self) -> Callable[..., Any]:
         statics = self._statics()
         body, tree, cells, generator, count = self.body, self.tree, self.cells, self.generator, len(self.leaves)
+        compute = self.compute
         diff_cells, diff_inputs, dynamic = list(self.diff_cells), list(self.diff_inputs), list(self.dynamic)
 
         def pure(diff: list[Any], rest: list[Any]) -> tuple[list[Any], Any]:
@@ -146,7 +148,8 @@ class Call:
             for i, value in zip(dynamic, inputs, strict=True):
                 leaves[i] = value
             args, kwargs = jax.tree.unflatten(tree, leaves)
-            with exchanged(cells, states), framed(Frame(cells, generator)) as frame:  # type: ignore[arg-type]
+            frame = Frame(cells, generator, compute=compute)  # type: ignore[arg-type]
+            with exchanged(cells, states), framed(frame):
                 out = body(*args, **kwargs)
                 return _collected(out, frame, cells, states, generator)
 

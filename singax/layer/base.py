@@ -61,6 +61,8 @@ class Layer(tree.Branch):
 
     def param(self, shape: tuple[int, ...], initializer: Any, dtype: Any = np.float32, device: Any = None) -> Tensor:
         """A new parameter. `initializer`: a name ("he_uniform"), a recipe, `f(tensor)` or `f(key, shape, dtype)`."""
+        if local.frame is not None:
+            dtype = local.frame.stored_dtype(dtype)
         made = Tensor(shape, device, dtype, requires_grad=True, stores_grad=True)
         initializers.fill(made, initializer)
         return made

@@ -17,6 +17,8 @@ class SoftMaxCrossEntropy(Layer):
     (1,)
     """
 
+    _computes_wide = True
+
     def forward(self, x: jax.Array, t: jax.Array) -> jax.Array:
         return ops.softmax_cross_entropy(x, t)
 
@@ -30,6 +32,8 @@ class MeanSquareError(Layer):
     (1,)
     """
 
+    _computes_wide = True
+
     def forward(self, x: jax.Array, t: jax.Array) -> jax.Array:
         return ops.mse_loss(x, t)
 
@@ -42,6 +46,8 @@ class BinaryCrossEntropy(Layer):
     >>> BinaryCrossEntropy().infer_shape((8, 1), (8, 1))
     (1,)
     """
+
+    _computes_wide = True
 
     def forward(self, x: jax.Array, t: jax.Array) -> jax.Array:
         return ops.binary_cross_entropy(x, t)

@@ -40,6 +40,8 @@ class BatchNorm2d(Layer):
     (None, 8, 28, 28)
     """
 
+    _computes_wide = True
+
     def __init__(
         self,
         *args: Any,
@@ -101,6 +103,8 @@ class LayerNorm(Layer):
     >>> LayerNorm().infer_shape((None, 16, 64))
     (None, 16, 64)
     """
+
+    _computes_wide = True
 
     def __init__(
         self,

@@ -160,7 +160,7 @@ class Tensor(Filling, Operators):
         """
         cell = self._cell
         if local.frame is not None:
-            return local.frame.read(cell)
+            return local.frame.read_parameter(cell) if self._stores_grad else local.frame.read(cell)
         if not local.tracing:
             cell.lent = True
             if cell.bank is not None:

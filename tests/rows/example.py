@@ -15,6 +15,6 @@ ROWS = [
         lambda: layer.Linear(3),
         [floats(2, 4)],
         lambda states, x: x @ states["W"] + states["b"],
-        rejects=[[floats(2, 4, 5, 6, 7)]],
+        rejects=[[floats(2, 5)], [floats()]],
     ),
 ]
