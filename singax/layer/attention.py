@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from singax import dispatch, mode, ops
 from singax.errors import ArgumentError, ShapeError, UninitializedError
-from singax.layer.attention_mask import Cache, causal_in_cache, extended, padding, restricted
+from singax.layer.attention_mask import Cache, causal_in_cache, checked_cache, extended, padding, restricted
 from singax.layer.base import Layer
 from singax.layer.dropout import Dropout
 from singax.layer.linear import Linear
@@ -146,7 +146,7 @@ class MultiHeadAttention(Layer):
         value = key if value is None else value
         _check_inputs(query, key, value)
         q, k, v = self.query(query), self.key(key), self.value(value)
-        start = None if cache is None else cache[2]
+        start = None if cache is None else checked_cache(cache, k)[2]
         if self.rotary:
             q, k = self._rotated(q, self.num_heads, start), self._rotated(k, self.num_kv_heads, start)
         if cache is not None:

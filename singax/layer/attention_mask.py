@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from singax.errors import DTypeError, ShapeError
+from singax.errors import ArgumentError, DTypeError, ShapeError
 from singax.ops.attention import checked_mask
 
 Array = jax.Array
@@ -53,16 +53,19 @@ def restricted(mask: Array | None, allowed: Sequence[Array], shape: tuple[int, .
     return mask
 
 
-def extended(cache: Any, k: Array, v: Array) -> tuple[Array, Array, Cache]:
+def extended(cache: Cache, k: Array, v: Array) -> tuple[Array, Array, Cache]:
     """All keys and values of the cache after k and v (N, T, heads · d) have joined it, and the new cache."""
-    keys, values, length = _checked(cache, k)
+    keys, values, length = cache
     start = (0, length, 0)
     keys = lax.dynamic_update_slice(keys, k.astype(keys.dtype), start)
     values = lax.dynamic_update_slice(values, v.astype(values.dtype), start)
     return keys, values, (keys, values, length + k.shape[1])
 
 
-def _checked(cache: Any, k: Array) -> Cache:
+def checked_cache(cache: Any, k: Array) -> Cache:
+    """The cache, once keys and values like k (N, T, heads · d) are found to fit it."""
+    if not isinstance(cache, list | tuple) or len(cache) != 3:
+        raise ArgumentError(f"expected a cache of keys, values and a length. Received: {len(cache)} parts")
     keys, values, length = cache
     N, T, features = k.shape
     if keys.shape != values.shape or keys.ndim != 3 or (keys.shape[0], keys.shape[2]) != (N, features):
