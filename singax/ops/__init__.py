@@ -45,6 +45,7 @@ from singax.ops.arithmetic import (
     sub,
     take,
 )
+from singax.ops.attention import attention, attention_with_dropout
 from singax.ops.combination import cossim, max, mean, min, sum
 from singax.ops.convolution import conv2d
 from singax.ops.dropout import dropout
@@ -73,6 +74,8 @@ from singax.ops.ordering import argmax, argmin, topk
 from singax.ops.pooling import avg_pool2d, global_average_pool, global_max_pool, max_pool2d
 from singax.ops.recurrent import gru, lstm, rnn
 from singax.ops.recurrent_cudnn import CudnnLayout, cudnn_rnn
+from singax.ops.position import rotary_embedding
+from singax.ops.recurrent import lstm, rnn
 from singax.ops.reduction import cumsum, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum
 from singax.ops.shape import (
     cat,
