@@ -22,7 +22,7 @@ HOUSE = [
     ["mode", "ops", "dispatch"],
     ["device"],
     ["tensor"],
-    ["initializer", "autograd"],
+    ["initializer", "autograd", "singa_wrap"],
     ["layer"],
     ["arguments", "ledger"],
     ["program"],

@@ -106,7 +106,7 @@ def test_what_a_tensor_was_computed_from() -> None:
     y = autograd.relu(autograd.matmul(x, w))
     out = autograd.add(y, autograd.matmul(y, w))
     nodes, weights, inputs = utils.post_order_recursive(out.creator, out)
-    assert [name.split("#")[0] for name in nodes] == ["matmul", "relu", "matmul", "add"]
+    assert [name.split("#")[0] for name in nodes] == ["Matmul", "ReLU", "Matmul", "Add"]
     assert next(iter(weights.values())) is w
     assert (len(weights), list(inputs.values())) == (1, [None])
 

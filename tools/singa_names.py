@@ -103,4 +103,6 @@ NAMES: dict[str, str] = {
     """,
 }
 
-OMITTED: dict[str, str] = {}
+OMITTED: dict[str, str] = {
+    "singa_wrap.Communicator": "NCCL's own interface; JAX communicates inside compiled programs, see opt.DistOpt",
+}
