@@ -55,6 +55,13 @@ def _mean(fan_in: float, fan_out: float) -> float:
     return (fan_in + fan_out) / 2
 
 
+def _first(name: str, shape: Sizes, count: int) -> Sizes:
+    """The first `count` sizes, which are all that SINGA's deprecated initializers look at."""
+    if len(shape) < count:
+        raise ShapeError(f"{name} fills a tensor of at least {count} axes. Received shape {shape}")
+    return shape[:count]
+
+
 def _eye(shape: Sizes) -> Recipe:
     if len(shape) != 2:
         raise ShapeError(f"eye fills a 2-d tensor. Received shape {shape}")
@@ -79,9 +86,9 @@ NAMES: dict[str, Callable[[Sizes], Recipe]] = {
     "glorot_normal": _family(1.0, _mean, "normal"),
     "he_uniform": _family(2.0, _fan_in, "uniform"),
     "he_normal": _family(2.0, _fan_in, "normal"),
-    "xavier": _family(1.0, _mean, "uniform"),
-    "glorot": _family(1.0, _mean, "normal"),
-    "msra": lambda shape: recipes.Normal(0.0, math.sqrt(2.0 / max(1, shape[0]))),
+    "xavier": lambda shape: _scaled(shape, 1.0, sum(_first("xavier", shape, 2)) / 2, "uniform"),
+    "glorot": lambda shape: _scaled(shape, 1.0, sum(_first("glorot", shape, 2)) / 2, "normal"),
+    "msra": lambda shape: _scaled(shape, 2.0, _first("msra", shape, 1)[0], "normal"),
     "eye": _eye,
     "orthogonal": _orthogonal,
 }
