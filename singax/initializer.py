@@ -1,7 +1,7 @@
 """Initializers: SINGA's functions, which fill a Tensor in place, and the names that layers accept.
 
-Fans: a 2-d shape is (in, out); 3-d and up is channels first, (out, in, *kernel). A scale s gives N(0, s/fan) or
-U(±sqrt(3 s/fan)).
+Fans: a 2-d shape is (in, out); 3-d to 5-d is channels first, (out, in, *kernel); otherwise both are the root of the
+size. A scale s gives N(0, s/fan) or U(±sqrt(3 s/fan)).
 
 >>> import singax as sx
 >>> t = sx.Tensor((1000, 100)); he_uniform(t)
@@ -25,9 +25,11 @@ Sizes = tuple[int, ...]
 
 def _compute_fans(shape: Sizes, data_format: str = "channels_first") -> tuple[float, float]:
     """(fan_in, fan_out) of a weight of this shape."""
+    if data_format not in ("channels_first", "channels_last"):
+        raise ArgumentError(f'data_format is "channels_first" or "channels_last". Received: {data_format!r}')
     if len(shape) == 2:
         return shape[0], shape[1]
-    if len(shape) < 2:
+    if not 3 <= len(shape) <= 5:
         return math.sqrt(math.prod(shape)), math.sqrt(math.prod(shape))
     if data_format == "channels_last":
         return shape[-2] * math.prod(shape[:-2]), shape[-1] * math.prod(shape[:-2])
@@ -43,16 +45,15 @@ def _scaled(shape: Sizes, scale: float, fan: float, distribution: str) -> Recipe
     )
 
 
-def _family(scale: float, pick: Callable[[float, float], float], distribution: str) -> Callable[[Sizes], Recipe]:
-    return lambda shape: _scaled(shape, scale, pick(*_compute_fans(shape)), distribution)
+def _family(scale: float, mode: str, distribution: str) -> Callable[[Sizes], Recipe]:
+    return lambda shape: _scaled(shape, scale, _FANS[mode](*_compute_fans(shape)), distribution)
 
 
-def _fan_in(fan_in: float, fan_out: float) -> float:
-    return fan_in
-
-
-def _mean(fan_in: float, fan_out: float) -> float:
-    return (fan_in + fan_out) / 2
+_FANS: dict[str, Callable[[float, float], float]] = {
+    "fan_in": lambda fan_in, fan_out: fan_in,
+    "fan_out": lambda fan_in, fan_out: fan_out,
+    "fan_avg": lambda fan_in, fan_out: (fan_in + fan_out) / 2,
+}
 
 
 def _first(name: str, shape: Sizes, count: int) -> Sizes:
@@ -80,12 +81,12 @@ NAMES: dict[str, Callable[[Sizes], Recipe]] = {
     "gaussian": lambda shape: recipes.Normal(0.0, 1.0),
     "normal": lambda shape: recipes.Normal(0.0, 1.0),
     "uniform": lambda shape: recipes.Uniform(-1.0, 1.0),
-    "lecun_uniform": _family(1.0, _fan_in, "uniform"),
-    "lecun_normal": _family(1.0, _fan_in, "normal"),
-    "glorot_uniform": _family(1.0, _mean, "uniform"),
-    "glorot_normal": _family(1.0, _mean, "normal"),
-    "he_uniform": _family(2.0, _fan_in, "uniform"),
-    "he_normal": _family(2.0, _fan_in, "normal"),
+    "lecun_uniform": _family(1.0, "fan_in", "uniform"),
+    "lecun_normal": _family(1.0, "fan_in", "normal"),
+    "glorot_uniform": _family(1.0, "fan_avg", "uniform"),
+    "glorot_normal": _family(1.0, "fan_avg", "normal"),
+    "he_uniform": _family(2.0, "fan_in", "uniform"),
+    "he_normal": _family(2.0, "fan_in", "normal"),
     "xavier": lambda shape: _scaled(shape, 1.0, sum(_first("xavier", shape, 2)) / 2, "uniform"),
     "glorot": lambda shape: _scaled(shape, 1.0, sum(_first("glorot", shape, 2)) / 2, "normal"),
     "msra": lambda shape: _scaled(shape, 2.0, _first("msra", shape, 1)[0], "normal"),
@@ -119,6 +120,16 @@ def fill(t: Tensor, initializer: Any) -> None:
         initializer(t)
     else:
         t._fill(recipe)
+
+
+def _random_fill(t: Tensor, scale: float, mode: str, distribution: str) -> None:
+    """SINGA's general form: `mode` is "fan_in", "fan_out" or "fan_avg", `distribution` "normal" or "uniform"."""
+    if mode not in _FANS or distribution not in ("normal", "uniform") or not scale > 0:
+        raise ArgumentError(
+            f"_random_fill expected a scale above 0, one of {', '.join(_FANS)}, and normal or uniform. "
+            f"Received: {scale!r}, {mode!r} and {distribution!r}"
+        )
+    t._fill(_scaled(t._known_shape(), scale, _FANS[mode](*_compute_fans(t.shape)), distribution))
 
 
 def lecun_uniform(t: Tensor) -> None:

@@ -17,6 +17,9 @@ from singax.storage import Cell, Deferred, Unfilled, place_host_array
 from singax.tensor.values import host_array, host_copy, number
 
 
+_REAL = (recipes.Normal, recipes.Uniform, recipes.Orthogonal)
+
+
 class Filling:
     """Mixin of Tensor."""
 
@@ -44,12 +47,12 @@ class Filling:
         mean, std = _real("gaussian", "mean", mean), _real("gaussian", "std", std)
         if not std >= 0:
             raise ArgumentError(f"gaussian expected a std of 0 or more. Received: {std}")
-        return self._fill(recipes.Normal(mean, std), inplace, floating=True)
+        return self._fill(recipes.Normal(mean, std), inplace)
 
     def uniform(self, low: float, high: float, inplace: bool = True) -> Any:
         """Fill with draws from U(low, high). Returns self. For floating dtypes."""
         recipe = recipes.Uniform(_real("uniform", "low", low), _real("uniform", "high", high))
-        return self._fill(recipe, inplace, floating=True)
+        return self._fill(recipe, inplace)
 
     def bernoulli(self, p: float, inplace: bool = True) -> Any:
         """Fill with ones (probability `p`) and zeros. Returns self."""
@@ -58,8 +61,8 @@ class Filling:
             raise ArgumentError(f"a probability lies between 0 and 1. Received: {p}")
         return self._fill(recipes.Bernoulli(p), inplace)
 
-    def _fill(self, recipe: recipes.Recipe, inplace: bool = True, floating: bool = False) -> Any:
-        if floating and not dtypes.is_floating(self.dtype):
+    def _fill(self, recipe: recipes.Recipe, inplace: bool = True) -> Any:
+        if isinstance(recipe, _REAL) and not dtypes.is_floating(self.dtype):
             raise DTypeError(f"{self.name} has dtype {self.dtype}: only floating tensors take random real numbers")
         if not inplace:
             return self._blank()._fill(recipe)
