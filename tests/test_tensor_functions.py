@@ -303,6 +303,28 @@ def test_gradients_flow_through_module_functions() -> None:
     assert tensor.square(w).requires_grad
 
 
+@pytest.mark.parametrize(
+    ("change", "slope"),
+    [
+        (lambda t: tensor.add(t, t, ret=t), 2.0),
+        (lambda t: tensor.pow(t, 2, out=t), 4.0),
+        (lambda t: tensor.axpy(2.0, t, t), 3.0),
+        (lambda t: tensor.mult(t, t, t, beta=1.0), 5.0),
+        (lambda t: tensor.sum(t, out=t), 1.0),
+        (lambda t: tensor.copy_data_to_from(t, t, 1), 1.0),
+        (lambda t: t.__iadd__(t), 2.0),
+    ],
+)
+def test_results_into_an_operand_keep_its_history(change: Callable[[Tensor], Any], slope: float) -> None:
+    """The derivative at 2 of what is computed in place from a Tensor and put into it."""
+    autograd.training = True
+    w = Tensor(data=[[2.0]], stores_grad=True)
+    t = w * 1
+    change(t)
+    ((_, grad),) = autograd.backward(t)
+    assert float(grad) == slope
+
+
 def test_compiled_steps_use_them() -> None:
     """The same numbers call by call and as one program; an in-place result is carried to the next step."""
 

@@ -14,7 +14,7 @@ from singax.ops.checks import normal_axes
 from singax.tensor import measures
 from singax.tensor.creation import checked
 from singax.tensor.handle import Tensor
-from singax.tensor.operators import before, stored
+from singax.tensor.operators import apart, before, stored
 from singax.tensor.rules import call
 from singax.tensor.shaping import as_vector, repeated, reshaped, transposed
 from singax.tensor.values import integers, number
@@ -56,7 +56,7 @@ def sum(t: Any, axis: int | Sequence[int] | None = None, out: Any = None) -> Any
     >>> sum(sx.tensor.ones((2, 3)), 1).shape, sum(sx.tensor.ones((2, 3))).shape
     ((2,), (1, 1))
     """
-    total = call(measures.sum, t, axes=_axes("sum", axis))
+    total = call(measures.sum, apart(out, t), axes=_axes("sum", axis))
     return total if out is None else stored(out, total)
 
 
@@ -97,7 +97,7 @@ def mult(A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 0.0) -
     *Differences from SINGA*: a matrix times a vector has the right shape, and `alpha` counts without C too.
     """
     alpha, beta = number("mult", "alpha", alpha), number("mult", "beta", beta)
-    product = call(operations.matmul, A, B)
+    product = call(operations.matmul, apart(C, A), apart(C, B))
     if alpha != 1:
         product = call(operations.mul, product, alpha)
     return product if C is None else _added("mult", beta, C, product)
@@ -105,7 +105,7 @@ def mult(A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 0.0) -
 
 def axpy(alpha: float, x: Any, y: Tensor) -> Tensor:
     """y ← y + α x in place; returns y."""
-    return _added("axpy", 1, y, dispatch.apply(operations.mul, x, number("axpy", "alpha", alpha)))
+    return _added("axpy", 1, y, dispatch.apply(operations.mul, apart(y, x), number("axpy", "alpha", alpha)))
 
 
 def add_column(alpha: float, v: Any, beta: float, M: Tensor) -> Tensor:

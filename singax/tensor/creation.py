@@ -13,7 +13,7 @@ from singax import dispatch, dtypes
 from singax.errors import ArgumentError, ShapeError
 from singax.tensor import measures
 from singax.tensor.handle import Tensor
-from singax.tensor.operators import before, stored
+from singax.tensor.operators import apart, before, stored
 from singax.tensor.values import integers
 
 
@@ -119,7 +119,7 @@ def copy_data_to_from(dst: Tensor, src: Any, size: int, dst_offset: int = 0, src
             f"Received: size {size}, dst_offset {dst_offset}, src_offset {src_offset}"
         )
     starts = [np.int32(start) for start in counts[1:]]
-    stored(dst, dispatch.apply(measures.copied_part, before(dst), src, *starts, size=counts[0]))
+    stored(dst, dispatch.apply(measures.copied_part, before(dst), apart(dst, src), *starts, size=counts[0]))
 
 
 def checked(name: str, t: Any) -> Tensor:

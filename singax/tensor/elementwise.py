@@ -11,7 +11,7 @@ from typing import Any
 from singax import dispatch, ops
 from singax.ops.operation import Operation
 from singax.tensor import measures
-from singax.tensor.operators import predicate, stored
+from singax.tensor.operators import apart, predicate, stored
 from singax.tensor.rules import arithmetic, call
 
 
@@ -65,7 +65,7 @@ def softmax(t: Any, out: Any = None) -> Any:
 
     *Differences from SINGA*: t may have any number of axes. See `autograd.softmax` for other axes.
     """
-    result = call(measures.softmax, t)
+    result = call(measures.softmax, apart(out, t))
     return result if out is None else stored(out, result)
 
 
@@ -121,4 +121,6 @@ def eq(t: Any, x: Any) -> Any:
 
 def _binary(operation: Operation, a: Any, b: Any, ret: Any) -> Any:
     """An operator, or its in-place form, which keeps the dtype of `ret`."""
-    return arithmetic(operation, a, b) if ret is None else stored(ret, dispatch.apply(operation, a, b))
+    if ret is None:
+        return arithmetic(operation, a, b)
+    return stored(ret, dispatch.apply(operation, apart(ret, a), apart(ret, b)))

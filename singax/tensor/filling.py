@@ -16,7 +16,6 @@ from singax.mode import local
 from singax.storage import Cell, Deferred, Unfilled, place_host_array
 from singax.tensor.values import host_array, host_copy, number
 
-
 _REAL = (recipes.Normal, recipes.Uniform, recipes.Orthogonal)
 
 

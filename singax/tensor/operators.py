@@ -139,7 +139,7 @@ class Operators:
             mapped = recipes.Mapped(value.recipe, lambda drawn: operation(drawn, known))
             cell.set(Deferred(value.shape, value.dtype, mapped), lent=False)
             return self
-        return stored(self, dispatch.apply(operation, before(self), other))
+        return stored(self, dispatch.apply(operation, before(self), apart(self, other)))
 
 
 def start_from_zeros(tensor: Any) -> None:
@@ -149,9 +149,16 @@ def start_from_zeros(tensor: Any) -> None:
 
 
 def before(tensor: Any) -> Any:
-    """The value of a Tensor that is about to be overwritten, in a handle of its own."""
+    """The value of a Tensor that is about to be overwritten, zeros if it has none, in a handle of its own."""
     start_from_zeros(tensor)
-    return tensor.copy() if tensor.stores_grad or local.frame is not None else tensor._alias()
+    return apart(tensor, tensor)
+
+
+def apart(target: Any, value: Any) -> Any:
+    """`value`; if it is the Tensor that is about to be overwritten, a handle that keeps its value and history."""
+    if value is not target or not isinstance(target, Operators):
+        return value
+    return target.copy() if target.stores_grad or local.frame is not None else target._alias()
 
 
 def stored(tensor: Any, result: Any) -> Any:
