@@ -19,6 +19,7 @@ from singax import recipes
 from singax.errors import ArgumentError, NameMismatchError, ShapeError
 from singax.recipes import Recipe
 from singax.tensor import Tensor
+from singax.tensor.values import real
 
 Sizes = tuple[int, ...]
 
@@ -75,6 +76,12 @@ def _orthogonal(shape: Sizes, gain: float = 1.0) -> Recipe:
     return recipes.Orthogonal(gain)
 
 
+def _shape_of(t: Any) -> Sizes:
+    if not isinstance(t, Tensor):
+        raise ArgumentError(f"an initializer fills a Tensor. Received: {type(t).__name__}")
+    return t._known_shape()
+
+
 NAMES: dict[str, Callable[[Sizes], Recipe]] = {
     "zeros": lambda shape: recipes.Constant(0.0),
     "ones": lambda shape: recipes.Constant(1.0),
@@ -99,7 +106,9 @@ def recipe_for(initializer: Any, shape: Sizes) -> Recipe | None:
     """The recipe that `initializer` stands for at this shape, or None for a function that fills a Tensor in place."""
     if isinstance(initializer, str):
         if initializer not in NAMES:
-            raise NameMismatchError(f"there is no initializer named {initializer!r}; known: {', '.join(sorted(NAMES))}")
+            raise NameMismatchError(
+                f"an initializer's name is one of {', '.join(sorted(NAMES))}. Received: {initializer!r}"
+            )
         return NAMES[initializer](shape)
     if isinstance(initializer, int | float):
         return recipes.Constant(initializer)
@@ -115,7 +124,7 @@ def fill(t: Tensor, initializer: Any) -> None:
 
     Raises `NameMismatchError` for an unknown name and `ArgumentError` for anything else.
     """
-    recipe = recipe_for(initializer, t._known_shape())
+    recipe = recipe_for(initializer, _shape_of(t))
     if recipe is None:
         initializer(t)
     else:
@@ -124,12 +133,14 @@ def fill(t: Tensor, initializer: Any) -> None:
 
 def _random_fill(t: Tensor, scale: float, mode: str, distribution: str) -> None:
     """SINGA's general form: `mode` is "fan_in", "fan_out" or "fan_avg", `distribution` "normal" or "uniform"."""
-    if mode not in _FANS or distribution not in ("normal", "uniform") or not scale > 0:
+    shape = _shape_of(t)
+    scale = real("_random_fill", "scale", scale)
+    if str(mode) not in _FANS or str(distribution) not in ("normal", "uniform") or not scale > 0:
         raise ArgumentError(
             f"_random_fill expected a scale above 0, one of {', '.join(_FANS)}, and normal or uniform. "
             f"Received: {scale!r}, {mode!r} and {distribution!r}"
         )
-    t._fill(_scaled(t._known_shape(), scale, _FANS[mode](*_compute_fans(t.shape)), distribution))
+    t._fill(_scaled(shape, scale, _FANS[mode](*_compute_fans(shape)), distribution))
 
 
 def lecun_uniform(t: Tensor) -> None:
@@ -169,13 +180,16 @@ def eye(t: Tensor) -> None:
 
 def orthogonal(t: Tensor, gain: float = 1.0) -> None:
     """`gain` times an orthogonal matrix (Saxe et al. 2014); axes after the first are taken as one."""
-    t._fill(_orthogonal(t._known_shape(), gain))
+    recipe = _orthogonal(_shape_of(t), real("orthogonal", "gain", gain))
+    t._fill(recipe)
 
 
 def gaussian(t: Tensor, fan_in: float = 0, fan_out: float = 0) -> None:
     """N(0, 2 a / (fan_in + fan_out)), a = 2 if both are given, else 1. Deprecated in SINGA."""
-    if fan_in + fan_out <= 0:
-        raise ArgumentError("gaussian needs fan_in or fan_out")
+    _ = _shape_of(t)
+    fan_in, fan_out = real("gaussian", "fan_in", fan_in), real("gaussian", "fan_out", fan_out)
+    if not fan_in + fan_out > 0:
+        raise ArgumentError(f"gaussian expected fan_in or fan_out. Received: {fan_in} and {fan_out}")
     average = 2 if fan_in > 0 and fan_out > 0 else 1
     t.gaussian(0.0, math.sqrt(2.0 * average / (fan_in + fan_out)))
 

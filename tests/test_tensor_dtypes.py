@@ -72,6 +72,16 @@ def test_integer_quotients_lose_the_fraction() -> None:
     assert (large // Tensor(data=np.array([1, 2]))).to_numpy().tolist() == [2**30 + 1, -4]
 
 
+def test_with_64_bits() -> None:
+    """In JAX's x64 mode a number beside integers is a float64, and float16 stays below what it meets."""
+    with jax.enable_x64(True):
+        assert (Tensor(data=I32) + 1).dtype == sx.float64
+        assert (Tensor(data=np.arange(2)) * Tensor(data=np.arange(2))).dtype == sx.int64
+        assert (Tensor(data=F16) + Tensor(data=np.ones(2))).dtype == sx.float64
+        assert (Tensor(data=F32) * 2.5).dtype == sx.float32
+        assert Tensor(data=F32).as_type("float64").dtype == sx.float64
+
+
 def test_in_place_forms_keep_the_dtype() -> None:
     for dtype in ("int32", "float16", "bfloat16", "float32"):
         t = Tensor(data=[4, 2], dtype=dtype)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from singax import dispatch
 from singax import ops as operations
 from singax.errors import ArgumentError, ShapeError
 from singax.ops.checks import normal_axes
@@ -15,7 +14,7 @@ from singax.tensor import measures
 from singax.tensor.creation import checked
 from singax.tensor.handle import Tensor
 from singax.tensor.operators import apart, before, stored
-from singax.tensor.rules import call
+from singax.tensor.rules import apply, call
 from singax.tensor.shaping import as_vector, repeated, reshaped, transposed
 from singax.tensor.values import integers, number
 
@@ -105,7 +104,7 @@ def mult(A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 0.0) -
 
 def axpy(alpha: float, x: Any, y: Tensor) -> Tensor:
     """y ← y + α x in place; returns y."""
-    return _added("axpy", 1, y, dispatch.apply(operations.mul, apart(y, x), number("axpy", "alpha", alpha)))
+    return _added("axpy", 1, y, apply(operations.mul, apart(y, x), number("axpy", "alpha", alpha)))
 
 
 def add_column(alpha: float, v: Any, beta: float, M: Tensor) -> Tensor:
@@ -120,8 +119,8 @@ def add_row(alpha: float, v: Any, beta: float, M: Tensor) -> Tensor:
 
 def _with_vector(name: str, alpha: float, v: Any, beta: float, M: Tensor, axis: int) -> Tensor:
     vector = as_vector(name, checked(name, M), v, axis)
-    scaled = dispatch.apply(operations.mul, vector, number(name, "alpha", alpha))
-    return _added(name, number(name, "beta", beta), M, dispatch.apply(operations.expand, scaled, shape=M.shape))
+    scaled = apply(operations.mul, vector, number(name, "alpha", alpha))
+    return _added(name, number(name, "beta", beta), M, apply(operations.expand, scaled, shape=M.shape))
 
 
 def _added(name: str, beta: float, target: Tensor, addition: Any) -> Tensor:
@@ -129,8 +128,8 @@ def _added(name: str, beta: float, target: Tensor, addition: Any) -> Tensor:
     checked(name, target)
     if beta:
         held = before(target)
-        held = held if beta == 1 else dispatch.apply(operations.mul, held, beta)
-        addition = dispatch.apply(operations.add, held, addition)
+        held = held if beta == 1 else apply(operations.mul, held, beta)
+        addition = apply(operations.add, held, addition)
     return stored(target, addition)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from singax import dispatch, dtypes
+from singax import dtypes
 from singax.errors import ArgumentError, ShapeError
 from singax.tensor import measures
 from singax.tensor.handle import Tensor
 from singax.tensor.operators import apart, before, stored
+from singax.tensor.rules import apply
 from singax.tensor.values import integers
 
 
@@ -69,19 +70,20 @@ def random(shape: Sequence[int], device: Any = None) -> Tensor:
 
 def zeros_like(t: Any) -> Any:
     """Zeros with the shape, dtype and device of `t`."""
-    return t.set_value(0, inplace=False) if isinstance(t, Tensor) else jnp.zeros_like(t)
+    return t.set_value(0, inplace=False) if isinstance(t, Tensor) else apply(jnp.zeros_like, t)
 
 
 def ones_like(t: Any) -> Any:
     """Ones with the shape, dtype and device of `t`."""
-    return t.set_value(1, inplace=False) if isinstance(t, Tensor) else jnp.ones_like(t)
+    return t.set_value(1, inplace=False) if isinstance(t, Tensor) else apply(jnp.ones_like, t)
 
 
 def product(shape: Sequence[int]) -> int:
     """The product of the sizes, of which there is at least one."""
-    if not len(shape):
+    sizes = integers("product", "shape", shape)
+    if not sizes:
         raise ShapeError("product expected at least one size. Received none")
-    return math.prod(shape)
+    return math.prod(sizes)
 
 
 def sizeof(dtype: Any) -> int:
@@ -119,7 +121,7 @@ def copy_data_to_from(dst: Tensor, src: Any, size: int, dst_offset: int = 0, src
             f"Received: size {size}, dst_offset {dst_offset}, src_offset {src_offset}"
         )
     starts = [np.int32(start) for start in counts[1:]]
-    stored(dst, dispatch.apply(measures.copied_part, before(dst), apart(dst, src), *starts, size=counts[0]))
+    stored(dst, apply(measures.copied_part, before(dst), apart(dst, src), *starts, size=counts[0]))
 
 
 def checked(name: str, t: Any) -> Tensor:

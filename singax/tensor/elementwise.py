@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from singax import dispatch, ops
+from singax import ops
 from singax.ops.operation import Operation
 from singax.tensor import measures
 from singax.tensor.operators import apart, predicate, stored
-from singax.tensor.rules import arithmetic, call
+from singax.tensor.rules import apply, arithmetic, call
 
 
 def abs(t: Any) -> Any:
@@ -123,4 +123,4 @@ def _binary(operation: Operation, a: Any, b: Any, ret: Any) -> Any:
     """An operator, or its in-place form, which keeps the dtype of `ret`."""
     if ret is None:
         return arithmetic(operation, a, b)
-    return stored(ret, dispatch.apply(operation, apart(ret, a), apart(ret, b)))
+    return stored(ret, apply(operation, apart(ret, a), apart(ret, b)))

@@ -14,7 +14,7 @@ from singax import dispatch, dtypes, recipes
 from singax.errors import ArgumentError, DTypeError, ShapeError
 from singax.mode import local
 from singax.storage import Cell, Deferred, Unfilled, place_host_array
-from singax.tensor.values import host_array, host_copy, number
+from singax.tensor.values import host_array, host_copy, number, real
 
 _REAL = (recipes.Normal, recipes.Uniform, recipes.Orthogonal)
 
@@ -43,19 +43,19 @@ class Filling:
 
     def gaussian(self, mean: float, std: float, inplace: bool = True) -> Any:
         """Fill with draws from N(mean, std²). Returns self. For floating dtypes."""
-        mean, std = _real("gaussian", "mean", mean), _real("gaussian", "std", std)
+        mean, std = real("gaussian", "mean", mean), real("gaussian", "std", std)
         if not std >= 0:
             raise ArgumentError(f"gaussian expected a std of 0 or more. Received: {std}")
         return self._fill(recipes.Normal(mean, std), inplace)
 
     def uniform(self, low: float, high: float, inplace: bool = True) -> Any:
         """Fill with draws from U(low, high). Returns self. For floating dtypes."""
-        recipe = recipes.Uniform(_real("uniform", "low", low), _real("uniform", "high", high))
+        recipe = recipes.Uniform(real("uniform", "low", low), real("uniform", "high", high))
         return self._fill(recipe, inplace)
 
     def bernoulli(self, p: float, inplace: bool = True) -> Any:
         """Fill with ones (probability `p`) and zeros. Returns self."""
-        p = _real("bernoulli", "p", p)
+        p = real("bernoulli", "p", p)
         if not 0 <= p <= 1:
             raise ArgumentError(f"a probability lies between 0 and 1. Received: {p}")
         return self._fill(recipes.Bernoulli(p), inplace)
@@ -71,7 +71,8 @@ class Filling:
         elif local.frame is not None or local.tracing:
             assign(self, jnp.asarray(recipe.draw(recipes.TracedSource(dispatch.next_key), shape, dtype)))
         else:
-            value = recipe.draw(devices.randomness.fills, shape, dtype)
+            with np.errstate(over="ignore"):
+                value = recipe.draw(devices.randomness.fills, shape, dtype)
             _store(cell, value)
             self._creator = None
         return self
@@ -96,7 +97,7 @@ class Filling:
                 f"{self.name} holds {self.size()} elements, shape {self.shape}; "
                 f"received {array.size}, shape {array.shape}"
             )
-        assign(self, array.reshape(self.shape).astype(self.dtype, copy=False))
+        assign(self, host_copy(array.reshape(self.shape), self.dtype))
 
     def copy_data(self, t: Any) -> None:
         """Copy the elements of a Tensor or array of equal size; dtypes are converted."""
@@ -115,17 +116,14 @@ class Filling:
             self.copy_from_numpy(t, offset)
 
 
-def _real(name: str, what: str, value: Any) -> float:
-    return float(number(name, what, value))
-
-
 def _fitting(tensor: Filling, x: float) -> float:
-    """`x`, if an integer Tensor can hold it."""
+    """`x`, if the Tensor can hold it; floats become infinite."""
     if tensor.dtype.kind in "iu":
         limits = np.iinfo(tensor.dtype)
         if not limits.min <= x <= limits.max:
             raise ArgumentError(f"set_value expected a number that {tensor.dtype} can hold. Received: {x}")
-    return x
+        return x
+    return real("set_value", "x", x)
 
 
 def assign(tensor: Filling, value: Any) -> None:

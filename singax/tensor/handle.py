@@ -21,13 +21,13 @@ import numpy as np
 
 from singax import device as devices
 from singax import dispatch, dtypes, ops
-from singax.errors import RawCallError, ShapeError, TracedValueError, UnfilledError
+from singax.errors import ArgumentError, RawCallError, ShapeError, TracedValueError, UnfilledError
 from singax.mode import local, traced
 from singax.storage import Cell, Deferred, Unfilled
 from singax.tensor import measures
 from singax.tensor.filling import Filling, assign
 from singax.tensor.operators import Operators
-from singax.tensor.rules import call
+from singax.tensor.rules import apply, call
 from singax.tensor.shaping import Shaping
 from singax.tensor.values import checked_shape, copied, host_copy, shown_values
 
@@ -46,6 +46,7 @@ class Tensor(Filling, Operators, Shaping):
       name: default `Dummy#<n>`.
 
     *Differences from SINGA*: `data` is an array, not a CTensor; dtypes are converted, never reinterpreted bit by bit.
+    `copy()` shares its values; `T()`, `transpose()` and `reshape()` do not, since arrays of JAX never change.
 
     >>> Tensor((2,), name="h")
     Tensor 'h' float32[2] (no values yet)
@@ -242,7 +243,7 @@ class Tensor(Filling, Operators, Shaping):
         elif isinstance(value, Deferred) and value.draw is None:  # its layer is being built
             self._cell.set(Deferred(value.shape, wanted, value.recipe), lent=False)
         else:
-            assign(self, dispatch.apply(ops.cast, self, to=wanted.name))
+            assign(self, apply(ops.cast, self, to=wanted.name))
         return self
 
     def to_device(self, device: Any) -> None:
@@ -258,16 +259,18 @@ class Tensor(Filling, Operators, Shaping):
 
     def reset_like(self, t: Tensor) -> None:
         """Take shape, dtype and device of `t`; the values are gone."""
+        if not isinstance(t, Tensor):
+            raise ArgumentError(f"reset_like expected a Tensor. Received: {type(t).__name__}")
         self._cell.place = t._cell.place
         self._cell.set(Unfilled(t.shape, t.dtype))
 
     def l1(self) -> float:
         """The mean of the absolute values (SINGA's meaning)."""
-        return _measured(dispatch.apply(measures.l1, self))
+        return _measured(apply(measures.l1, self))
 
     def l2(self) -> float:
         """The Euclidean norm divided by the number of elements (SINGA's meaning)."""
-        return _measured(dispatch.apply(measures.l2, self))
+        return _measured(apply(measures.l2, self))
 
     def _blank(self) -> Tensor:
         """A new Tensor of this shape, dtype and place, without values."""

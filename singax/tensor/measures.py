@@ -5,13 +5,14 @@ Narrow floats are summed in float32.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from singax import dtypes
-from singax.errors import ArgumentError, ShapeError
+from singax.errors import ArgumentError, DTypeError, ShapeError
 from singax.ops.checks import floating, normal_axes, normal_axis
 from singax.tensor.rules import unregistered
 
@@ -36,6 +37,12 @@ def _accumulated(x: Array) -> Array:
     return x.astype(dtypes.float32) if x.dtype.itemsize < 4 else x
 
 
+def _array(name: str, x: Any) -> Array:
+    if isinstance(x, str | bytes) or x is None:
+        raise DTypeError(f"{name} expected numbers. Received: {x!r}")
+    return jnp.asarray(x)
+
+
 @unregistered
 def square(x: Array) -> Array:
     """x · x."""
@@ -45,15 +52,16 @@ def square(x: Array) -> Array:
 @unregistered
 def sum(x: Array, *, axes: Axes | None) -> Array:
     """The sum over `axes`, over all if None; (1, 1) where no axis is left."""
-    found = None if axes is None else normal_axes("sum", axes, jnp.ndim(x))
-    total = jnp.sum(x, axis=found)
+    x = _array("sum", x)
+    total = jnp.sum(x, axis=None if axes is None else normal_axes("sum", axes, x.ndim))
     return total if total.ndim else total.reshape(1, 1)
 
 
 @unregistered
 def average(x: Array, *, axes: Axes | None) -> Array:
     """The mean over `axes`, over all if None."""
-    return jnp.mean(x, axis=None if axes is None else normal_axes("average", axes, jnp.ndim(x)))
+    x = _array("average", x)
+    return jnp.mean(x, axis=None if axes is None else normal_axes("average", axes, x.ndim))
 
 
 @unregistered
@@ -86,15 +94,18 @@ def tensordot(a: Array, b: Array, *, axes: int | tuple[Axes, Axes]) -> Array:
 @unregistered
 def einsum(*xs: Array, subscripts: str) -> Array:
     """NumPy's einsum."""
+    if not re.fullmatch(r"[A-Za-z., ]*(->[A-Za-z. ]*)?", subscripts):
+        raise ArgumentError(f"einsum expected subscripts such as 'ij,jk->ik'. Received: {subscripts!r}")
     return jnp.einsum(subscripts, *xs)
 
 
 @unregistered
 def softmax(x: Array) -> Array:
     """exp(x) normalised to sum 1 along the last axis."""
-    if not jnp.ndim(x):
+    x = floating(_array("softmax", x))
+    if not x.ndim:
         raise ShapeError("softmax expected at least one axis. Received: a number")
-    return jax.nn.softmax(floating(x), axis=-1)
+    return jax.nn.softmax(x, axis=-1)
 
 
 @unregistered

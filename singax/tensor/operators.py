@@ -12,13 +12,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from singax import dispatch, dtypes, ops, recipes
+from singax import dtypes, ops, recipes
 from singax.errors import ArgumentError, DTypeError, ShapeError
 from singax.mode import local
 from singax.ops.operation import Operation
 from singax.storage import Deferred, Unfilled
 from singax.tensor.indexing import indexed
-from singax.tensor.rules import arithmetic, call
+from singax.tensor.rules import apply, arithmetic, call
 
 
 class Operators:
@@ -139,7 +139,7 @@ class Operators:
             mapped = recipes.Mapped(value.recipe, lambda drawn: operation(drawn, known))
             cell.set(Deferred(value.shape, value.dtype, mapped), lent=False)
             return self
-        return stored(self, dispatch.apply(operation, before(self), apart(self, other)))
+        return stored(self, apply(operation, before(self), apart(self, other)))
 
 
 def start_from_zeros(tensor: Any) -> None:
@@ -185,7 +185,7 @@ def _as_kind(tensor: Any, result: Any) -> Any:
         raise DTypeError(
             f"{tensor.name} has dtype {tensor.dtype} and cannot hold a result of dtype {result.dtype} in place"
         )
-    return dispatch.apply(ops.cast, result, to=tensor.dtype.name)
+    return apply(ops.cast, result, to=tensor.dtype.name)
 
 
 def predicate(operation: Operation, a: Any, b: Any) -> Any:

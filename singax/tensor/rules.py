@@ -24,14 +24,17 @@ import numpy as np
 from jax import lax
 
 from singax import dispatch, dtypes, mode, ops
+from singax.errors import SingaxError
 from singax.mode import local
+from singax.ops.explain import NOT_ABOUT_INPUTS, explained
 from singax.ops.operation import Operation, Twin
+from singax.tensor.values import real
 
 
 def arithmetic(operation: Operation, a: Any, b: Any) -> Any:
     """`operation` on two operands, at least one of them a Tensor, with SINGA's result dtype outside layers."""
     if local.frame is not None:
-        return dispatch.apply(operation, a, b)
+        return apply(operation, a, b)
     a, b = _float_for(a, b), _float_for(b, a)
     left, right = getattr(a, "dtype", None), getattr(b, "dtype", None)
     if dtypes.float16 in (left, right):
@@ -43,10 +46,20 @@ def arithmetic(operation: Operation, a: Any, b: Any) -> Any:
 
 def call(operation: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Run an operation; where nothing is recorded its result is a fresh leaf, which requires a gradient by default."""
-    result = dispatch.apply(operation, *args, **options)
+    result = apply(operation, *args, **options)
     if not mode.training and hasattr(result, "_requires_grad"):
         result._requires_grad = True
     return result
+
+
+def apply(operation: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """`dispatch.apply`, where JAX's complaints about the arguments become errors of ours."""
+    try:
+        return dispatch.apply(operation, *args, **options)
+    except (SingaxError, *NOT_ABOUT_INPUTS):
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise explained(operation.__name__, args, options, error) from error
 
 
 def _float_for(value: Any, other: Any) -> Any:
@@ -54,7 +67,8 @@ def _float_for(value: Any, other: Any) -> Any:
     plain = isinstance(value, int | float) and not isinstance(value, np.generic)
     if not plain or not hasattr(other, "dtype") or dtypes.is_floating(other.dtype):
         return value
-    return np.asarray(value, jax.dtypes.canonicalize_dtype(float))[()]
+    with np.errstate(over="ignore"):
+        return np.float64(real("an operator", "an operand", value)).astype(jax.dtypes.canonicalize_dtype(float))
 
 
 def _is_integer(dtype: Any) -> bool:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from singax import dispatch, ops
+from singax import ops
 from singax.errors import ShapeError
 from singax.ops.checks import normal_axes
 from singax.tensor import measures
-from singax.tensor.rules import call
+from singax.tensor.rules import apply, call
 from singax.tensor.values import integers
 
 
@@ -116,4 +116,4 @@ def as_vector(name: str, matrix: Any, v: Any, axis: int) -> Any:
             f"{name} expected a matrix (n, m) and a vector ({'nm'[axis]},). "
             f"Received: shapes {tuple(matrix.shape)} and {np.shape(v)}"
         )
-    return v if axis else dispatch.apply(ops.reshape, v, shape=(-1, 1))
+    return v if axis else apply(ops.reshape, v, shape=(-1, 1))

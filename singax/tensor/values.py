@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from typing import Any
 
 import jax
@@ -25,7 +26,7 @@ def checked_shape(shape: Any) -> Shape:
 
 def _size(size: Any) -> int:
     found = operator.index(size)
-    if found < 0 or isinstance(size, bool):
+    if not 0 <= found <= sys.maxsize or isinstance(size, bool):
         raise TypeError
     return found
 
@@ -42,6 +43,14 @@ def number(name: str, what: str, value: Any) -> float:
     raise ArgumentError(f"{name} expected a number as {what}. Received: {value!r}")
 
 
+def real(name: str, what: str, value: Any) -> float:
+    """Like `number`, as a float."""
+    try:
+        return float(number(name, what, value))
+    except OverflowError:
+        raise ArgumentError(f"{name} expected a number that a float can hold as {what}. Received: {value}") from None
+
+
 def integers(name: str, what: str, value: Any) -> tuple[int, ...]:
     """Python integers from one integer or a sequence of them."""
     try:
@@ -56,7 +65,8 @@ def host_copy(data: Any, dtype: np.dtype | None) -> Any:
     if isinstance(data, jax.Array):
         return data if dtype is None or data.dtype == dtype else data.astype(dtype)
     array = host_array(data)
-    return array.astype(dtype or jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
+    with np.errstate(over="ignore"):
+        return array.astype(dtype or jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
 
 
 def host_array(data: Any) -> np.ndarray:
