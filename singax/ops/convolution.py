@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 
 from singax.errors import ArgumentError, ShapeError
 from singax.ops.checks import one_per_axis
@@ -92,16 +94,62 @@ def conv_transpose(
     )
     _check_some_left(x, found.stride, pads, found.extent)
     dtype = jnp.result_type(x, W)
-    y = lax.conv_general_dilated(
-        x.astype(dtype),
-        _turned(W.astype(dtype), groups),
+    y = _transposed(x.astype(dtype), W.astype(dtype), found.stride, pads, found.dilation, groups)
+    return _with_bias("conv_transpose", y, b)
+
+
+# JAX's own gradient for W of a convolution whose input is dilated takes a path of XLA:CPU that is 15 to 30 times slower
+# than the form below, in which W is convolved with x (two CPU cores; 4 × 4 kernels, stride 2, images of 14 and 28).
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4, 5))
+def _transposed(x: Array, W: Array, stride: Sizes, pads: Padding, dilation: Sizes, groups: int) -> Array:
+    return lax.conv_general_dilated(
+        x,
+        _turned(W, groups),
         window_strides=(1,) * len(pads),
         padding=pads,
-        lhs_dilation=found.stride,
-        rhs_dilation=found.dilation,
+        lhs_dilation=stride,
+        rhs_dilation=dilation,
         feature_group_count=groups,
     )
-    return _with_bias("conv_transpose", y, b)
+
+
+def _transposed_jvp(
+    stride: Sizes, pads: Padding, dilation: Sizes, groups: int, values: tuple[Array, Array], tangents: tuple[Any, Any]
+) -> tuple[Array, Any]:
+    (x, W), (dx, dW), window = values, tangents, (stride, pads, dilation, groups)
+    y = _transposed(x, W, *window)
+    parts = []
+    if type(dx) is not SymbolicZero:
+        parts.append(_transposed(dx, W, *window))
+    if type(dW) is not SymbolicZero:
+        parts.append(_kernels_moved(x, dW, *window))
+    return y, sum(parts[1:], parts[0]) if parts else jnp.zeros_like(y)
+
+
+_transposed.defjvp(_transposed_jvp, symbolic_zeros=True)
+
+
+def _kernels_moved(x: Array, W: Array, stride: Sizes, pads: Padding, dilation: Sizes, groups: int) -> Array:
+    """`_transposed` as a convolution of W with x."""
+    n, c, *size = x.shape
+    o = W.shape[1]
+    rows = zip(W.shape[2:], size, stride, pads, dilation, strict=True)
+    padding = [
+        (low - (k - 1) * d + (length - 1) * step, high - (k - 1) * d + (length - 1) * step)
+        for k, length, step, (low, high), d in rows
+    ]
+    moved = jnp.moveaxis(x.reshape(n, groups, c // groups, *size), 1, 0).reshape(groups * n, c // groups, *size)
+    y = lax.conv_general_dilated(
+        jnp.swapaxes(W, 0, 1),
+        jnp.flip(moved, range(2, x.ndim)),
+        window_strides=(1,) * len(pads),
+        padding=padding,
+        lhs_dilation=dilation,
+        rhs_dilation=stride,
+        feature_group_count=groups,
+    )
+    y = y.reshape(o, groups, n, *y.shape[2:])
+    return jnp.moveaxis(y, (2, 1, 0), (0, 1, 2)).reshape(n, groups * o, *y.shape[3:])
 
 
 def _turned(W: Array, groups: int) -> Array:
