@@ -8,28 +8,26 @@ import jax
 import numpy as np
 
 from singax import dispatch, mode, ops
-from singax.autograd import functional_elementwise, functional_shape
+from singax.autograd import functional_elementwise, functional_losses, functional_shape
 from singax.autograd.functional_elementwise import *  # noqa: F403
 from singax.autograd.functional_elementwise import number
+from singax.autograd.functional_losses import *  # noqa: F403
 from singax.autograd.functional_shape import *  # noqa: F403
 from singax.autograd.functional_shape import integer
 from singax.autograd.recorder import node
 from singax.errors import ArgumentError
 
 __all__ = [
-    "add_bias", "avg_pool2d", "binary_cross_entropy", "cross_entropy", "dropout", "embedding", "gemm",
+    "add_bias", "avg_pool2d", "dropout", "embedding", "gemm",
     "global_average_pool", "global_max_pool", "globalaveragepool", "layer_norm", "lstm", "matmul", "max_pool2d",
-    "mse_loss", "ranking_loss", "rnn", "softmax", "softmax_cross_entropy",
+    "rnn", "softmax",
 ]  # fmt: skip
 __all__ += functional_elementwise.__all__
+__all__ += functional_losses.__all__
 __all__ += functional_shape.__all__
 
 matmul = node(ops.matmul)
 embedding = node(ops.embedding)
-softmax_cross_entropy = node(ops.softmax_cross_entropy)
-cross_entropy = node(ops.cross_entropy)
-mse_loss = node(ops.mse_loss)
-binary_cross_entropy = node(ops.binary_cross_entropy)
 rnn = node(ops.rnn)
 lstm = node(ops.lstm)
 max_pool2d = node(ops.max_pool2d)
@@ -68,11 +66,6 @@ def _softmax(x: jax.Array, *, axis: int) -> jax.Array:
 
 
 _softmax.__name__ = "softmax"  # what its nodes are called
-
-
-def ranking_loss(pos: Any, neg: Any, M: float = 0.2) -> Any:
-    """The mean of max(0, M − pos + neg), of shape (1,)."""
-    return dispatch.apply(ops.ranking_loss, pos, neg, M=number("ranking_loss", "M", M))
 
 
 def dropout(x: Any, seed: int = 0, ratio: float = 0.5) -> Any:
