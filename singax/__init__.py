@@ -4,7 +4,7 @@ Layers are pure functions; `compile` traces a Module with abstract placeholders 
 training step becomes one XLA program with donated state. See ARCHITECTURE.md.
 """
 
-from singax import autograd, device, dtypes, errors, initializer, layer, model, ops, opt, tensor
+from singax import autograd, device, dtypes, errors, initializer, layer, metric, model, ops, opt, tensor
 from singax.dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
 from singax.errors import SingaxError
 from singax.model import Model

@@ -23,7 +23,7 @@ HOUSE = [
     ["tensor"],
     ["initializer", "autograd"],
     ["layer"],
-    ["arguments", "ledger"],
+    ["arguments", "ledger", "metric"],
     ["program"],
     ["functional"],
     ["module"],
