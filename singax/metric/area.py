@@ -18,10 +18,10 @@ Array = jax.Array
 class AUC(Metric):
     """The area under the ROC curve: the probability that a positive sample scores higher than a negative one.
 
-    Σ_b positive_b (negative_below_b + negative_b / 2) / (positives · negatives) over bins b of equal width. Two scores
-    in one bin count as equal: half. The result is exactly that of the scores rounded down to multiples of 1 / bins, and
-    differs from that of the scores themselves by at most half the share of pairs, one positive and one negative, that
-    fall into one bin. Memory and time do not grow with the number of samples.
+    Σ_b positive_b (negative_below_b + negative_b / 2) / (positives · negatives) over bins b of equal width, and one
+    for a score of exactly 1. Two scores in one bin count as equal: half. The result is exactly that of the scores
+    rounded down to multiples of 1 / bins, and differs from that of the scores themselves by at most half the share of
+    pairs, one positive and one negative, that fall into one bin. Memory does not grow with the number of samples.
 
     **Inputs** out: scores from 0 to 1, (N,), (N, 1), or (N, 2) for both classes; y: ids of 0 and 1, (N,) or (N, 1).
     If a score outside of 0 … 1 (or a NaN) has counted, the value is NaN: then say `from_logits=True`.
@@ -41,7 +41,7 @@ class AUC(Metric):
 
     def __init__(self, bins: int = 4096, from_logits: bool = False, ignore_index: int | None = None) -> None:
         self.bins, self.from_logits, self.ignore_index = whole_number("bins", bins, 2), bool(from_logits), ignore_index
-        super().__init__(positive=(bins,), negative=(bins,), outside=())
+        super().__init__(positive=(bins + 1,), negative=(bins + 1,), outside=())
 
     def increments(self, out: Array, y: Array, *, weight: Any) -> dict[str, Any]:
         score, ids = binary(*self._scores(out, y))
@@ -49,10 +49,10 @@ class AUC(Metric):
         score = score.astype(jnp.promote_types(score.dtype, jnp.float32))
         score = jax.nn.sigmoid(score) if self.from_logits else score
         inside = (score >= 0) & (score <= 1)
-        places = jnp.clip(jnp.where(inside, score * self.bins, 0).astype(jnp.int32), 0, self.bins - 1)
+        places = jnp.where(inside, score * self.bins, -1).astype(jnp.int32)
         return {
-            "positive": tally(jnp.where(inside & (ids == 1), places, -1), weight, self.bins),
-            "negative": tally(jnp.where(inside & (ids == 0), places, -1), weight, self.bins),
+            "positive": tally(jnp.where(ids == 1, places, -1), weight, self.bins + 1),
+            "negative": tally(jnp.where(ids == 0, places, -1), weight, self.bins + 1),
             "outside": counted(~inside, weight),
         }
 

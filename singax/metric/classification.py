@@ -62,7 +62,7 @@ class TopKAccuracy(Metric):
     """The share of samples whose right class has one of the k largest scores.
 
     **Inputs** out: scores, classes along `axis`; y: ids or one-hot, as for `Accuracy`. Of equal scores those of smaller
-    classes come first, so that k = 1 is `Accuracy`; a NaN is larger than everything.
+    classes come first, so that k = 1 is `Accuracy`; a NaN counts as infinity.
 
     **Args** k: default 5, at most the number of classes. axis: default −1. ignore_index: default None.
 
@@ -86,8 +86,9 @@ class TopKAccuracy(Metric):
         classes = scores.shape[-1]
         if self.k > classes:
             raise ShapeError(f"expected at least k = {self.k} classes. Received: {classes}")
+        scores = jnp.where(jnp.isnan(scores), jnp.inf, scores)
         right = jnp.take_along_axis(scores, jnp.clip(ids, 0, classes - 1)[..., None], axis=-1)
-        before = ~(scores <= right) | ((scores == right) & (jnp.arange(classes) < ids[..., None]))
+        before = (scores > right) | ((scores == right) & (jnp.arange(classes) < ids[..., None]))
         return (jnp.sum(before, axis=-1) < self.k) & (ids >= 0) & (ids < classes)
 
     def value(self, sums: dict[str, Any], xp: Any) -> Any:

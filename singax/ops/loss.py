@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from singax.errors import ShapeError
-from singax.ops.loss_arguments import check_options, reduced, wide, wide_pair
+from singax.ops.loss_arguments import check_options, magnitude, reduced, wide, wide_pair
 from singax.ops.operation import operation
 
 Array = jax.Array
@@ -94,7 +94,7 @@ def kl_divergence(x: Array, t: Array, *, log_target: bool = False, reduction: st
 
 def _softplus(x: Array) -> Array:
     """log(1 + exp(x)) with all digits on both sides; for x and −x the exponential is the same."""
-    return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+    return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-magnitude(x)))
 
 
 def _check_batch(x: Array) -> None:

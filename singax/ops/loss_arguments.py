@@ -86,6 +86,11 @@ def wide_pair(name: str, x: Any, t: Any) -> tuple[Array, Array]:
     return x, t.astype(x.dtype)
 
 
+def magnitude(x: Array) -> Array:
+    """|x| with gradient 0 at 0, where that of `jnp.abs` is 1."""
+    return jnp.maximum(x, -x)
+
+
 def reduced(terms: Array, reduction: str, count: Any = None) -> Array:
     """The terms themselves, or their sum, or their sum divided by `count` (default: how many there are), as (1,)."""
     if reduction == "none":

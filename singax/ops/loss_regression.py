@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from singax.errors import ShapeError
-from singax.ops.loss_arguments import check_options, reduced, wide, wide_pair
+from singax.ops.loss_arguments import check_options, magnitude, reduced, wide, wide_pair
 from singax.ops.operation import operation
 
 Array = jax.Array
@@ -28,7 +28,7 @@ def l1_loss(x: Array, t: Array, *, reduction: str = "mean") -> Array:
     """|x − t| for x and t of equal shape; the gradient at 0 is 0. reduction: "mean", "sum" or "none"."""
     check_options(reduction=reduction)
     x, t = wide_pair("l1_loss", x, t)
-    return reduced(jnp.abs(x - t), reduction)
+    return reduced(magnitude(x - t), reduction)
 
 
 @operation(None)
@@ -50,7 +50,7 @@ def smooth_l1_loss(x: Array, t: Array, *, beta: float = 1.0, reduction: str = "m
     """
     check_options(beta=beta, reduction=reduction)
     x, t = wide_pair("smooth_l1_loss", x, t)
-    return reduced(_huber(x - t, beta) / beta if beta else jnp.abs(x - t), reduction)
+    return reduced(_huber(x - t, beta) / beta if beta else magnitude(x - t), reduction)
 
 
 @operation(None)
@@ -92,5 +92,5 @@ def poisson_nll_loss(
 
 
 def _huber(d: Array, delta: float) -> Array:
-    size = jnp.abs(d)
+    size = magnitude(d)
     return jnp.where(size <= delta, jnp.square(d) / 2, delta * (size - delta / 2))

@@ -10,7 +10,7 @@ from jax import lax
 
 from singax.errors import ShapeError
 from singax.ops.checks import normal_axis
-from singax.ops.loss_arguments import check_options, reduced, wide_pair
+from singax.ops.loss_arguments import check_options, magnitude, reduced, wide_pair
 from singax.ops.operation import operation
 
 Array = jax.Array
@@ -100,10 +100,10 @@ def triplet_margin_loss(
 
 def _norm(d: Array, p: float) -> Array:
     if math.isinf(p):
-        return jnp.max(jnp.abs(d), axis=-1)
+        return jnp.max(magnitude(d), axis=-1)
     if p == 2:
         return jnp.sqrt(jnp.sum(jnp.square(d), axis=-1))
-    return jnp.sum(jnp.abs(d) ** p, axis=-1) ** (1 / p)
+    return jnp.sum(magnitude(d) ** p, axis=-1) ** (1 / p)
 
 
 def _cosine(a: Array, b: Array, axis: int) -> Array:
