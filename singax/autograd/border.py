@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from singax import mode
-from singax.autograd.node import Node, pullback_of
+from singax.autograd.node import Node, looks_like, pullback_of
+from singax.autograd.operator import Operator
 from singax.dtypes import is_floating
 from singax.errors import StaticArgumentError, UnfilledError
 from singax.mode import Frame, local, store_state, traced
@@ -64,6 +65,7 @@ class Call:
     cache: Cache | None = None
     key: Hashable = None
     numbers_are_arrays: bool = False
+    operator: Operator | None = None
     compute: np.dtype | None = None
     leaves: list[Any] = field(default_factory=list)
     tree: Any = None
@@ -173,7 +175,8 @@ class Call:
         slots = [where if kind == "float" else None for kind, where in result.kinds]
         arguments = [leaf if isinstance(leaf, Tensor) else None for leaf in (self.leaves[i] for i in self.dynamic)]
         read = [t for t, u in zip(params, used, strict=False) if u]
-        return Node(self.name, arguments, read, sources, lambda dys: _picked(pull(dys), keep), shapes, slots)
+        node = Node(self.name, arguments, read, sources, lambda dys: _picked(pull(dys), keep), shapes, slots)
+        return node if self.operator is None else looks_like(node, self.operator)
 
 
 def _others(values: list[Any], taken: list[int]) -> list[Any]:
@@ -270,6 +273,7 @@ def _wrapped(result: Result, floats: list[Any], others: list[Any], node: Node | 
         made = Tensor._of(groups[kind][where], requires_grad=is_float and node is not None)
         if node is not None and is_float:
             made._creator, made._slot, made.name = node, where, node.output_name(index)
+            node.y_id2idx[id(made)] = index
         leaves.append(made)
     return jax.tree.unflatten(result.tree, leaves)
 

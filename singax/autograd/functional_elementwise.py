@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from singax import dispatch, ops
-from singax.autograd.recorder import node
+from singax.autograd.derived import operator_class, recorded
+from singax.autograd.recorder import node, unwrapped
 from singax.dtypes import canonical
 from singax.errors import ArgumentError
+from singax.mode import local
 from singax.tensor import Tensor
 
 __all__ = [
@@ -20,95 +23,102 @@ __all__ = [
     "tan", "tanh", "where",
 ]  # fmt: skip
 
-abs = node(ops.abs)
-acos = node(ops.acos)
-acosh = node(ops.acosh)
-asin = node(ops.asin)
-asinh = node(ops.asinh)
-atan = node(ops.atan)
-atanh = node(ops.atanh)
-ceil = node(ops.ceil)
-cos = node(ops.cos)
-cosh = node(ops.cosh)
-erf = node(ops.erf)
-exp = node(ops.exp)
-floor = node(ops.floor)
+abs = recorded("Abs", ops.abs, "a")
+acos = recorded("Acos", ops.acos)
+acosh = recorded("Acosh", ops.acosh)
+asin = recorded("Asin", ops.asin)
+asinh = recorded("Asinh", ops.asinh)
+atan = recorded("Atan", ops.atan)
+atanh = recorded("Atanh", ops.atanh)
+ceil = recorded("Ceil", ops.ceil)
+cos = recorded("Cos", ops.cos)
+cosh = recorded("Cosh", ops.cosh)
+erf = recorded("Erf", ops.erf)
+exp = recorded("Exp", ops.exp, "a")
+floor = recorded("Floor", ops.floor)
+identity = recorded("Identity", ops.identity)
+log = recorded("Log", ops.log)
+negative = recorded("Negative", ops.negative)
+reciprocal = recorded("Reciprocal", ops.reciprocal)
+relu = recorded("ReLU", ops.relu)
+round = recorded("Round", ops.round)
+rounde = recorded("Rounde", ops.rounde)
+sigmoid = recorded("Sigmoid", ops.sigmoid)
+sign = recorded("Sign", ops.sign, "a")
+sin = recorded("Sin", ops.sin)
+sinh = recorded("Sinh", ops.sinh)
+softplus = recorded("SoftPlus", ops.softplus)
+softsign = recorded("SoftSign", ops.softsign)
+sqrt = recorded("Sqrt", ops.sqrt)
+tan = recorded("Tan", ops.tan)
+tanh = recorded("Tanh", ops.tanh)
 gelu = node(ops.gelu)
-identity = node(ops.identity)
-log = node(ops.log)
-negative = node(ops.negative)
-reciprocal = node(ops.reciprocal)
-relu = node(ops.relu)
-round = node(ops.round)
-rounde = node(ops.rounde)
-sigmoid = node(ops.sigmoid)
-sign = node(ops.sign)
-sin = node(ops.sin)
-sinh = node(ops.sinh)
-softplus = node(ops.softplus)
-softsign = node(ops.softsign)
-sqrt = node(ops.sqrt)
-tan = node(ops.tan)
-tanh = node(ops.tanh)
 
-add = node(ops.add)
-sub = node(ops.sub)
-mul = node(ops.mul)
-div = node(ops.div)
-pow = node(ops.pow)
-prelu = node(ops.prelu)
-less = node(ops.less)
-greater = node(ops.greater)
-equal = node(ops.equal)
-cossim = node(ops.cossim)
-min = node(ops.min)
-max = node(ops.max)
-sum = node(ops.sum)
-mean = node(ops.mean)
+add = recorded("Add", ops.add, "a b")
+sub = recorded("Sub", ops.sub, "a b")
+mul = recorded("Mul", ops.mul, "x y")
+div = recorded("Div", ops.div, "a b")
+pow = recorded("Pow", ops.pow, "a b")
+prelu = recorded("PRelu", ops.prelu, "x slope")
+less = recorded("Less", ops.less, "x y")
+greater = recorded("Greater", ops.greater, "x y")
+equal = recorded("Equal", ops.equal, "x y")
+cossim = recorded("CosSim", ops.cossim, "a b")
+min = recorded("Min", ops.min, "*l")
+max = recorded("Max", ops.max, "*l")
+sum = recorded("Sum", ops.sum, "*l")
+mean = recorded("Mean", ops.mean, "*l")
 
-_and = node(ops.logical_and)
-_or = node(ops.logical_or)
-_xor = node(ops.logical_xor)
-_not = node(ops.logical_not)
+_and = recorded("And", ops.logical_and, "a b", "_and")
+_or = recorded("Or", ops.logical_or, "a b", "_or")
+_xor = recorded("Xor", ops.logical_xor, "a b", "_xor")
+_not = recorded("Not", ops.logical_not, "x", "_not")
 
 
+@operator_class("Elu")
 def elu(x: Any, alpha: float = 1) -> Any:
     """x above 0, else α (exp(x) − 1)."""
     return dispatch.apply(ops.elu, x, alpha=number("elu", "alpha", alpha))
 
 
+@operator_class("SeLU")
 def selu(x: Any, alpha: float = 1.67326, gamma: float = 1.0507) -> Any:
     """γ · elu(x, α)."""
     return dispatch.apply(ops.selu, x, alpha=number("selu", "alpha", alpha), gamma=number("selu", "gamma", gamma))
 
 
+@operator_class("LeakyRelu", required="a")
 def leakyrelu(x: Any, a: float = 0.01) -> Any:
     """x, times `a` below 0."""
     return dispatch.apply(ops.leakyrelu, x, a=number("leakyrelu", "a", a))
 
 
+@operator_class("HardSigmoid")
 def hardsigmoid(x: Any, alpha: float = 0.2, gamma: float = 0.5) -> Any:
     """α x + γ limited to 0 … 1."""
     alpha, gamma = number("hardsigmoid", "alpha", alpha), number("hardsigmoid", "gamma", gamma)
     return dispatch.apply(ops.hardsigmoid, x, alpha=alpha, gamma=gamma)
 
 
+@operator_class("Clip", required="min max")
 def clip(x: Any, min: float | None = None, max: float | None = None) -> Any:
     """x limited to min … max; the gradient passes where min ≤ x ≤ max."""
     return dispatch.apply(ops.clip, x, min=_limit("min", min, x), max=_limit("max", max, x))
 
 
+@operator_class("Cast")
 def cast(x: Any, to: Any) -> Any:
     """x in another dtype: a name, a NumPy or JAX dtype, or SINGA's ints. Between floats gradients pass."""
     return dispatch.apply(ops.cast, x, to=canonical(to).name)
 
 
+@operator_class("Where", "x y")
 def where(x: Any, y: Any, condition: Any) -> Any:
     """x where the condition is not 0, else y; all three broadcast.
 
     *Differences from SINGA*: the condition may be a Tensor too.
     """
-    return dispatch.apply(ops.where, as_array(condition), x, y)
+    return dispatch.apply(ops.where, constant(condition), x, y)
 
 
 def number(name: str, what: str, value: Any) -> float:
@@ -123,6 +133,12 @@ def number(name: str, what: str, value: Any) -> float:
 def as_array(value: Any) -> Any:
     """A list or tuple as an array; Tensors and arrays as they are."""
     return np.asarray(value) if isinstance(value, list | tuple) else value
+
+
+def constant(value: Any) -> Any:
+    """An argument that no gradient goes to, such as a target, as an array."""
+    array = as_array(unwrapped(value))
+    return jax.lax.stop_gradient(array) if local.frame is not None else array
 
 
 def _limit(what: str, value: Any, x: Any) -> float | None:

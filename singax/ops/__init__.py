@@ -1,18 +1,27 @@
 """Operations: pure functions on arrays, each with its ONNX twin."""
 
 from singax.ops.activation import (
+    celu,
     elu,
     gelu,
+    hard_tanh,
     hardsigmoid,
+    hardswish,
     leakyrelu,
+    log_softmax,
+    mish,
     prelu,
     relu,
+    relu6,
     selu,
+    shrink,
     sigmoid,
+    silu,
     softmax,
     softplus,
     softsign,
     tanh,
+    thresholded_relu,
 )
 from singax.ops.arithmetic import (
     abs,
@@ -20,9 +29,11 @@ from singax.ops.arithmetic import (
     div,
     equal,
     floordiv,
+    fmod,
     getitem,
     greater,
     greater_equal,
+    integer_mod,
     less,
     less_equal,
     matmul,
@@ -53,7 +64,7 @@ from singax.ops.elementwise import (
     sqrt,
 )
 from singax.ops.indexing import constant_of_shape, gather, nonzero, onehot, scatter_elements, slice
-from singax.ops.linear import add_bias, gemm
+from singax.ops.linear import add_bias, einsum, gemm, trilu
 from singax.ops.logic import logical_and, logical_not, logical_or, logical_xor, where
 from singax.ops.loss import (
     binary_cross_entropy,
@@ -82,9 +93,10 @@ from singax.ops.loss_similarity import (
 from singax.ops.loss_softmax import negative_log_likelihood_loss, softmax_cross_entropy, softmax_cross_entropy_loss
 from singax.ops.normalization import batch_norm, batch_norm_inference, layer_norm
 from singax.ops.operation import Operation, Twin, capturing, operation, operations
+from singax.ops.ordering import argmax, argmin, topk
 from singax.ops.pooling import avg_pool2d, global_average_pool, global_max_pool, max_pool2d
 from singax.ops.recurrent import lstm, rnn
-from singax.ops.reduction import reduce_mean, reduce_sum
+from singax.ops.reduction import cumsum, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum
 from singax.ops.shape import cat, embedding, expand, flatten, reshape, shape, split, squeeze, tile, transpose, unsqueeze
 from singax.ops.spatial import depth_to_space, pad, space_to_depth, space_to_depth_crd, upsample
 from singax.ops.trigonometry import acos, acosh, asin, asinh, atan, atanh, cos, cosh, sin, sinh, tan

@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from singax.errors import ShapeError
+from singax.ops.logic import where
 from singax.ops.operation import operation
 
 Array = jax.Array
@@ -42,10 +44,27 @@ def floordiv(a: Array, b: Array) -> Array:
     return jnp.floor_divide(a, b)
 
 
-@operation("Mod")
 def mod(a: Array, b: Array) -> Array:
-    """Elementwise remainder with the sign of the divisor."""
+    """Elementwise remainder with the sign of the divisor, as `%` in Python.
+
+    ONNX has such an operator for integers only, so that of floats is made of `fmod`.
+    """
+    if not jnp.issubdtype(jnp.result_type(a, b), jnp.floating):
+        return integer_mod(a, b)
+    rest = fmod(a, b)
+    return where((rest != 0) & ((rest < 0) != (b < 0)), add(rest, b), rest)
+
+
+@operation("Mod")
+def integer_mod(a: Array, b: Array) -> Array:
+    """Elementwise remainder of integers, with the sign of the divisor."""
     return jnp.mod(a, b)
+
+
+@operation("Mod", attributes=lambda k: {"fmod": 1})
+def fmod(a: Array, b: Array) -> Array:
+    """Elementwise remainder with the sign of the dividend, as `fmod` in C."""
+    return jnp.fmod(a, b)
 
 
 @operation("Pow")
@@ -69,6 +88,9 @@ def abs(x: Array) -> Array:
 @operation("MatMul")
 def matmul(x: Array, w: Array) -> Array:
     """Matrix product with NumPy's rules for leading (batch) axes: (…, n, k) · (…, k, m) → (…, n, m)."""
+    left, right = jnp.shape(x), jnp.shape(w)
+    if not left or not right or left[-1] != right[-2:][0]:
+        raise ShapeError(f"matmul expected (…, n, k) and (…, k, m), or vectors (k,). Received: {left} and {right}")
     return jnp.matmul(x, w)
 
 

@@ -1,9 +1,12 @@
-"""Matrix products with more to them, and biases."""
+"""Matrix products with more to them, sums of products, biases and triangles of matrices."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from singax.errors import ShapeError
 from singax.ops.arithmetic import add
@@ -52,3 +55,21 @@ def add_bias(x: Array, b: Array, *, axis: int = 0) -> Array:
             f"Received: {jnp.shape(x)} and {jnp.shape(b)}"
         )
     return add(x, reshape(b, shape=(-1, 1)) if axis else b)
+
+
+@operation("Einsum", attributes={"equation": "equation"})
+def einsum(*xs: Array, equation: str) -> Array:
+    """The sum of products that Einstein's notation says, such as "bij,bjk->bik"."""
+    return jnp.einsum(equation, *xs)
+
+
+@operation("Trilu", attributes=lambda k: {"upper": int(k.get("upper", True))}, constants=lambda k: [_scalar(k)])
+def trilu(x: Array, *, k: int = 0, upper: bool = True) -> Array:
+    """The part of each matrix of x (…, n, m) on and above its k-th diagonal, or on and below it; 0 elsewhere."""
+    if jnp.ndim(x) < 2:
+        raise ShapeError(f"trilu expected matrices (…, n, m). Received shape {jnp.shape(x)}")
+    return jnp.triu(x, k) if upper else jnp.tril(x, k)
+
+
+def _scalar(keywords: dict[str, Any]) -> np.ndarray:
+    return np.asarray(keywords.get("k", 0), np.int64)

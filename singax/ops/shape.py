@@ -59,8 +59,16 @@ def cat(xs: Sequence[Array], *, axis: int = 0) -> Array:
 
 @operation("Gather")
 def embedding(ids: Array, table: Array) -> Array:
-    """Rows of `table` (V, D) for integer `ids` of any shape: (…) → (…, D)."""
-    return jnp.take(table, ids.astype(jnp.int32), axis=0)
+    """Rows of `table` (V, D) for `ids` of any shape: (…) → (…, D).
+
+    Ids of floats are cut off to integers. Negative ids count from the end; those outside the table give nan.
+    """
+    if jnp.ndim(table) != 2 or jnp.result_type(ids) == jnp.bool_:
+        raise ShapeError(
+            "embedding expected ids of integers and a table (V, D). "
+            f"Received: ids {jnp.result_type(ids)}{list(jnp.shape(ids))} and a table of shape {jnp.shape(table)}"
+        )
+    return jnp.take(table, jnp.asarray(ids).astype(jnp.int32), axis=0)
 
 
 @operation("Squeeze", constants=lambda k: [int64s(k.get("axes"))])
