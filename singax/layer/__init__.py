@@ -9,7 +9,32 @@ from singax.layer.dropout import Dropout
 from singax.layer.embedding import Embedding
 from singax.layer.feed_forward import FeedForward
 from singax.layer.linear import Linear
-from singax.layer.loss import BinaryCrossEntropy, MeanSquareError, SoftMaxCrossEntropy
+from singax.layer.loss import (
+    BinaryCrossEntropy,
+    BinaryCrossEntropyWithLogits,
+    CrossEntropy,
+    CTCLoss,
+    FocalLoss,
+    KLDivergence,
+    Loss,
+    SoftMaxCrossEntropy,
+)
+from singax.layer.loss_regression import (
+    GaussianNLL,
+    Huber,
+    MeanAbsoluteError,
+    MeanSquareError,
+    PoissonNLL,
+    SmoothL1,
+)
+from singax.layer.loss_similarity import (
+    CosineEmbeddingLoss,
+    CosineSimilarityLoss,
+    HingeLoss,
+    MarginRankingLoss,
+    RankingLoss,
+    TripletLoss,
+)
 from singax.layer.normalization import BatchNorm2d, LayerNorm
 from singax.layer.pooling import (
     AvgPool2d,

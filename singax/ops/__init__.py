@@ -77,6 +77,32 @@ from singax.ops.normalization import (
     layer_norm,
     rms_norm,
 )
+from singax.ops.loss import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    kl_divergence,
+    sigmoid_focal_loss,
+)
+from singax.ops.loss_ctc import ctc_loss
+from singax.ops.loss_regression import (
+    gaussian_nll_loss,
+    huber_loss,
+    l1_loss,
+    mse_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+)
+from singax.ops.loss_similarity import (
+    cosine_embedding_loss,
+    cosine_similarity_loss,
+    hinge_loss,
+    margin_ranking_loss,
+    ranking_loss,
+    triplet_margin_loss,
+)
+from singax.ops.loss_softmax import negative_log_likelihood_loss, softmax_cross_entropy, softmax_cross_entropy_loss
+from singax.ops.normalization import batch_norm, batch_norm_inference, layer_norm
 from singax.ops.operation import Operation, Twin, capturing, operation, operations
 from singax.ops.ordering import argmax, argmin, topk
 from singax.ops.pooling import avg_pool2d, global_average_pool, global_max_pool, max_pool2d
