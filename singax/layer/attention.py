@@ -188,7 +188,7 @@ def _rotary_part(rotary: Any) -> float:
 def _check_query(query: Array) -> None:
     if query.ndim != 3:
         raise ShapeError(f"expected a query (N, T, D). Received shape {query.shape}")
-    check_floating(query)
+    check_floating("attention", query)
 
 
 def _check_inputs(query: Array, key: Array, value: Array) -> None:
@@ -198,5 +198,5 @@ def _check_inputs(query: Array, key: Array, value: Array) -> None:
             "expected query (N, T, D), key (N, S, …) and value (N, S, …). "
             f"Received shapes {query.shape}, {key.shape} and {value.shape}"
         )
-    check_floating(key)
-    check_floating(value)
+    check_floating("attention", key)
+    check_floating("attention", value)

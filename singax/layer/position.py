@@ -122,7 +122,7 @@ def positive_number(name: str, value: Any) -> float:
 def _check(x: Array) -> None:
     if x.ndim < 2:
         raise ShapeError(f"expected an input (…, T, D). Received shape {x.shape}")
-    check_floating(x)
+    check_floating("a positional encoding", x)
 
 
 def _like(rows: Array, x: Array) -> Array:

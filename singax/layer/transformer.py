@@ -15,8 +15,8 @@ from singax.layer.attention_mask import Cache
 from singax.layer.base import Layer
 from singax.layer.dropout import Dropout
 from singax.layer.feed_forward import Activation, FeedForward
-from singax.layer.normalization import LayerNorm
 from singax.layer.position import positive
+from singax.layer.sample_normalization import LayerNorm
 
 Array = jax.Array
 

@@ -68,15 +68,6 @@ from singax.ops.elementwise import (
 from singax.ops.indexing import constant_of_shape, gather, nonzero, onehot, scatter_elements, slice
 from singax.ops.linear import add_bias, einsum, gemm, trilu
 from singax.ops.logic import logical_and, logical_not, logical_or, logical_xor, where
-from singax.ops.loss import binary_cross_entropy, cross_entropy, mse_loss, ranking_loss, softmax_cross_entropy
-from singax.ops.normalization import (
-    batch_norm,
-    batch_norm_inference,
-    group_norm,
-    instance_norm,
-    layer_norm,
-    rms_norm,
-)
 from singax.ops.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -102,15 +93,13 @@ from singax.ops.loss_similarity import (
     triplet_margin_loss,
 )
 from singax.ops.loss_softmax import negative_log_likelihood_loss, softmax_cross_entropy, softmax_cross_entropy_loss
-from singax.ops.normalization import batch_norm, batch_norm_inference, layer_norm
+from singax.ops.normalization import batch_norm, batch_norm_inference, group_norm, instance_norm, layer_norm, rms_norm
 from singax.ops.operation import Operation, Twin, capturing, operation, operations
 from singax.ops.ordering import argmax, argmin, topk
-from singax.ops.pooling import avg_pool2d, global_average_pool, global_max_pool, max_pool2d
+from singax.ops.pooling import avg_pool, global_average_pool, global_lp_pool, global_max_pool, lp_pool, max_pool
+from singax.ops.position import rotary_embedding
 from singax.ops.recurrent import gru, lstm, rnn
 from singax.ops.recurrent_cudnn import CudnnLayout, cudnn_rnn
-from singax.ops.position import rotary_embedding
-from singax.ops.pooling import avg_pool, global_average_pool, global_lp_pool, global_max_pool, lp_pool, max_pool
-from singax.ops.recurrent import lstm, rnn
 from singax.ops.reduction import cumsum, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum
 from singax.ops.shape import (
     cat,

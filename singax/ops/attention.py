@@ -139,7 +139,7 @@ def _weights(q: Array, k: Array, mask: Array | None, options: _Options, past: in
 
 def _by_head(name: str, x: Array, heads: int | None) -> Array:
     """x (N, heads, T, D), or (N, T, heads · D), as (N, heads, T, D)."""
-    check_floating(x)
+    check_floating("attention", x)
     if x.ndim == 4 and heads in (None, 0, x.shape[1]):
         return x
     if x.ndim != 3 or not heads or heads < 1 or x.shape[2] % heads:

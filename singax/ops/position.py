@@ -35,7 +35,7 @@ def rotary_embedding(
     `rotary_embedding_dim` are rotated (0: all); pair i is (i, i + R / 2), or (2i, 2i + 1) if `interleaved`.
     cos, sin: (N, T, R / 2), or tables (P, R / 2) from which `position_ids` (N, T) choose.
     """
-    check_floating(x)
+    check_floating("rotary_embedding", x)
     heads = _by_head(x, num_heads)
     rotated = rotary_embedding_dim or heads.shape[-1]
     if rotated % 2 or not 0 < rotated <= heads.shape[-1]:

@@ -31,7 +31,7 @@ from singax.ops.operation import Operation, Twin
 from singax.tensor.values import real
 
 
-def arithmetic(operation: Operation, a: Any, b: Any) -> Any:
+def arithmetic(operation: Callable[..., Any], a: Any, b: Any) -> Any:
     """`operation` on two operands, at least one of them a Tensor, with SINGA's result dtype outside layers."""
     if local.frame is not None:
         return apply(operation, a, b)
