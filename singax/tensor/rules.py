@@ -31,7 +31,7 @@ from singax.ops.operation import Operation, Twin
 from singax.tensor.values import real
 
 
-def arithmetic(operation: Operation, a: Any, b: Any) -> Any:
+def arithmetic(operation: Callable[..., Any], a: Any, b: Any) -> Any:
     """`operation` on two operands, at least one of them a Tensor, with SINGA's result dtype outside layers."""
     if local.frame is not None:
         return apply(operation, a, b)
@@ -81,13 +81,13 @@ def unregistered(function: Callable[..., Any]) -> Operation:
 
 
 @functools.cache
-def _widened(operation: Operation) -> Operation:
+def _widened(operation: Callable[..., Any]) -> Operation:
     """`operation` on float16 operands as float32."""
 
     def run(a: jax.Array, b: jax.Array) -> jax.Array:
         return operation(_wide(a), _wide(b))
 
-    run.__name__ = operation.name
+    run.__name__ = operation.__name__
     return unregistered(run)
 
 
