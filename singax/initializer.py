@@ -106,9 +106,7 @@ def recipe_for(initializer: Any, shape: Sizes) -> Recipe | None:
     """The recipe that `initializer` stands for at this shape, or None for a function that fills a Tensor in place."""
     if isinstance(initializer, str):
         if initializer not in NAMES:
-            raise NameMismatchError(
-                f"an initializer's name is one of {', '.join(sorted(NAMES))}. Received: {initializer!r}"
-            )
+            raise NameMismatchError(f"there is no initializer named {initializer!r}; known: {', '.join(sorted(NAMES))}")
         return NAMES[initializer](shape)
     if isinstance(initializer, int | float):
         return recipes.Constant(initializer)

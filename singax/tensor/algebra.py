@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -140,9 +141,9 @@ def einsum(ops: str, *args: Any) -> Any:
     >>> einsum("ij,jk->ik", sx.tensor.ones((2, 3)), sx.tensor.ones((3, 4))).shape
     (2, 4)
     """
-    if not isinstance(ops, str):
+    if not isinstance(ops, str) or not re.fullmatch(r"[A-Za-z., ]*(->[A-Za-z. ]*)?", ops):
         raise ArgumentError(f"einsum expected subscripts such as 'ij,jk->ik'. Received: {ops!r}")
-    return call(measures.einsum, *args, subscripts=ops)
+    return call(operations.einsum, *args, equation=ops)
 
 
 def tensordot(A: Any, B: Any, axes: int | Sequence[Any] = 2) -> Any:

@@ -5,7 +5,6 @@ Narrow floats are summed in float32.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import jax
@@ -89,14 +88,6 @@ def tensordot(a: Array, b: Array, *, axes: int | tuple[Axes, Axes]) -> Array:
     """NumPy's tensordot; (1, 1) where no axis is left."""
     product = jnp.tensordot(a, b, axes=axes)
     return product if product.ndim else product.reshape(1, 1)
-
-
-@unregistered
-def einsum(*xs: Array, subscripts: str) -> Array:
-    """NumPy's einsum."""
-    if not re.fullmatch(r"[A-Za-z., ]*(->[A-Za-z. ]*)?", subscripts):
-        raise ArgumentError(f"einsum expected subscripts such as 'ij,jk->ik'. Received: {subscripts!r}")
-    return jnp.einsum(subscripts, *xs)
 
 
 @unregistered

@@ -81,13 +81,13 @@ def unregistered(function: Callable[..., Any]) -> Operation:
 
 
 @functools.cache
-def _widened(operation: Operation) -> Operation:
+def _widened(operation: Callable[..., Any]) -> Operation:
     """`operation` on float16 operands as float32."""
 
     def run(a: jax.Array, b: jax.Array) -> jax.Array:
         return operation(_wide(a), _wide(b))
 
-    run.__name__ = operation.name
+    run.__name__ = operation.__name__
     return unregistered(run)
 
 
