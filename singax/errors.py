@@ -91,3 +91,24 @@ class FileFormatError(SingaxError, ValueError):
 
 class DataError(SingaxError, RuntimeError):
     """A worker that prepares data failed or has ended."""
+
+
+class ModelFileError(SingaxError, ValueError):
+    """A model file that is broken, hostile, or beyond what is supported.
+
+    `file` is its path, `where` the node or tensor, `field` what of it, `wanted` and `found` what was expected and what
+    came.
+    """
+
+    def __init__(self, file: str, where: str, field: str, wanted: str, found: str) -> None:
+        super().__init__(f"{field}: expected {wanted}. Received: {found}")
+        self.file, self.part, self.field, self.wanted, self.found = file, where, field, wanted, found
+
+    def in_file(self, file: str) -> ModelFileError:
+        """Remember the path of the file."""
+        self.file = self.file or file
+        return self
+
+    def __str__(self) -> str:
+        origin = ": ".join(part for part in (self.file, self.part) if part)
+        return f"{origin}: {Exception.__str__(self)}" if origin else Exception.__str__(self)

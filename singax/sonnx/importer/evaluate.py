@@ -1,0 +1,156 @@
+"""Evaluating a graph: node by node, on values that are known (NumPy) or traced (JAX).
+
+The same evaluation runs inside `jax.jit` and on the host: there every value has numbers, and what a compiled program
+cannot do is done by the reference implementation.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from singax.errors import ModelFileError, SingaxError
+from singax.mode import traced
+from singax.ops.explain import FROM_BELOW, NOT_ABOUT_INPUTS, described
+from singax.sonnx.importer import host
+from singax.sonnx.importer.graph import Function, Graph, Model, Node, Reference
+from singax.sonnx.registry import Call, NeedsHost, handler_of
+
+
+class Scope:
+    """Values by name, with those of the graph around it."""
+
+    __slots__ = ("outer", "values")
+
+    def __init__(self, values: dict[str, Any], outer: Scope | None = None) -> None:
+        self.values, self.outer = values, outer
+
+    def __getitem__(self, name: str) -> Any:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        raise ModelFileError("", f"value {name!r}", "definition", "a node, input or initializer before its use", "none")
+
+
+class Evaluator:
+    """Evaluates graphs of one model.
+
+    `known` are values of initializers that are traced here because they are parameters: where an operator must know
+    a value while tracing it takes the one from the file. `training` is the mode of Dropout and BatchNormalization.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        key: Any = None,
+        known: Mapping[str, np.ndarray] | None = None,
+        training: bool = False,
+        most_trips: int | None = None,
+    ) -> None:
+        self.model, self.known, self.training, self.most_trips = model, known or {}, training, most_trips
+        self._key, self._draws = key, 0
+
+    def graph(self, graph: Graph, inputs: Sequence[Any], outer: Scope | None) -> list[Any]:
+        """The outputs of a graph for the values of its inputs."""
+        values = dict(graph.constants)
+        values.update({info.name: value for info, value in zip(graph.inputs, inputs, strict=False)})
+        scope = Scope(values, outer)
+        for node in graph.nodes:
+            self.node(node, scope, self.model.opsets)
+        return [scope[info.name] for info in graph.outputs]
+
+    def node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> None:
+        """Compute the outputs of a node into the scope."""
+        inputs = [scope[name] if name else None for name in node.inputs]
+        results = self._results(node, inputs, scope, opsets)
+        for name, value in zip(node.outputs, results, strict=False):
+            if name:
+                scope.values[name] = value
+
+    def _results(self, node: Node, inputs: list[Any], scope: Scope, opsets: Mapping[str, int]) -> Sequence[Any]:
+        function = self.model.function(node)
+        if function is not None:
+            return self._call(function, node, inputs, opsets)
+        if host.folds(node, inputs):
+            return host.run(node, inputs, opsets)
+        handler = handler_of(node.domain, node.op_type, opsets.get(node.domain, 1))
+        try:
+            if handler is None:
+                raise NeedsHost(f"{node.where} has no compiled form")
+            call = Call(node, opsets.get(node.domain, 1), self, scope, inputs)
+            return _as_sequence(self._guarded(handler, call))
+        except NeedsHost:
+            if any(map(traced, jax.tree.leaves(inputs))):
+                raise
+            return host.run(node, [host.as_numpy(value) for value in inputs], opsets)
+
+    def _guarded(self, handler: Any, call: Call) -> Any:
+        """Run a handler; its errors name the node."""
+        try:
+            return handler(call, *call.inputs)
+        except (NeedsHost, *NOT_ABOUT_INPUTS):
+            raise
+        except ModelFileError:
+            raise
+        except (SingaxError, *FROM_BELOW) as error:
+            text = (str(error).splitlines() or [""])[0]
+            raise ModelFileError("", call.node.where, "inputs", text, described(call.inputs)) from error
+
+    def _call(self, function: Function, node: Node, inputs: list[Any], opsets: Mapping[str, int]) -> list[Any]:
+        given = {**function.attributes, **node.attributes}
+        values = dict(zip(function.inputs, [*inputs, *[None] * len(function.inputs)], strict=False))
+        scope = Scope({"": None, **values})
+        for inner in function.nodes:
+            self.node(with_attributes(inner, given), scope, {**opsets, **function.opsets})
+        return [scope.values.get(name) for name in function.outputs]
+
+    # -- what handlers ask for --------------------------------------------------------------------------------------
+
+    def known_value(self, name: str, value: Any, scope: Scope) -> np.ndarray | None:
+        """The numbers of a value, where they do not depend on data."""
+        if name in self.known and scope[name] is value:
+            return self.known[name]
+        return None if traced(value) else np.asarray(value)
+
+    def random_key(self, call: Call) -> jax.Array:
+        """A key for one draw of a node."""
+        seed = call.attribute("seed")
+        if seed is not None:
+            return jax.random.key(np.uint32(zlib.crc32(np.float32(seed).tobytes())))
+        self._draws += 1
+        base = jax.random.key(0) if self._key is None else self._key
+        return jax.random.fold_in(base, self._draws)
+
+
+def _as_sequence(results: Any) -> Sequence[Any]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def with_attributes(node: Node, given: Mapping[str, Any]) -> Node:
+    """A node of a function with the attributes of the call; one that is not given is left out."""
+    changed = {name: _resolved(value, given) for name, value in node.attributes.items()}
+    kept = {name: value for name, value in changed.items() if value is not None}
+    return Node(node.op_type, node.domain, node.name, node.inputs, node.outputs, kept, node.overload)
+
+
+def _resolved(value: Any, given: Mapping[str, Any]) -> Any:
+    if isinstance(value, Reference):
+        return given.get(value.name)
+    if isinstance(value, Graph):
+        nodes = [with_attributes(node, given) for node in value.nodes]
+        return Graph(value.name, value.inputs, value.outputs, value.constants, nodes, value.needed)
+    return value
+
+
+def traced_array(value: Any) -> Any:
+    """A value as JAX takes it; sequences item by item."""
+    if isinstance(value, list):
+        return [traced_array(item) for item in value]
+    return jnp.asarray(value) if isinstance(value, np.ndarray) and value.dtype != object else value

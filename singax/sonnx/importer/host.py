@@ -1,0 +1,114 @@
+"""Nodes computed on the host with NumPy, by the reference implementation that the onnx package carries.
+
+Used for what is known while tracing (index arithmetic), for strings, and for what no compiled program can do.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from singax.errors import ModelFileError
+from singax.sonnx.importer.graph import Graph, Node
+
+MOST_STATIC_ELEMENTS = 1 << 16
+_HEAVY = frozenset({"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN", "Einsum", "DFT", "Attention"})
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
+)
+_CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+
+def folds(node: Node, inputs: list[Any]) -> bool:
+    """Whether a node is computed while tracing: all inputs are known and small, and nothing is random."""
+    if node.op_type in _RANDOM or node.op_type in _CONTROL or not all(map(is_static, inputs)):
+        return False
+    sizes = [value.size for value in _arrays(inputs)]
+    return sum(sizes) <= (256 if node.op_type in _HEAVY else MOST_STATIC_ELEMENTS)
+
+
+def is_static(value: Any) -> bool:
+    """Whether a value is known while tracing: NumPy arrays, absent ones, and sequences of such."""
+    if isinstance(value, list | tuple):
+        return all(map(is_static, value))
+    return value is None or isinstance(value, np.ndarray | np.generic)
+
+
+def _arrays(inputs: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in inputs:
+        found += _arrays(value) if isinstance(value, list | tuple) else [] if value is None else [value]
+    return found
+
+
+def as_numpy(value: Any) -> Any:
+    """JAX arrays as NumPy arrays, also inside sequences."""
+    if isinstance(value, list | tuple):
+        return [as_numpy(item) for item in value]
+    return value if value is None or isinstance(value, dict) else np.asarray(value)
+
+
+def run(node: Node, inputs: list[Any], opsets: Mapping[str, int]) -> list[Any]:
+    """The outputs of a node for NumPy inputs."""
+    names = [name if value is not None else "" for name, value in zip(node.inputs, inputs, strict=True)]
+    feeds = {name: value for name, value in zip(names, inputs, strict=True) if name}
+    evaluator = _evaluator(node, tuple(names), tuple(sorted(opsets.items())))
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            results = evaluator.run(None, feeds)
+    except Exception as error:
+        raise ModelFileError("", node.where, "inputs", _first_line(error), _described(inputs)) from error
+    return [_settled(value) for value in results]
+
+
+@functools.lru_cache(maxsize=4096)
+def _evaluator(node: Node, names: tuple[str, ...], opsets: tuple[tuple[str, int], ...]) -> Any:
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(_proto(node, names), opsets=dict(opsets))
+
+
+def _proto(node: Node, names: tuple[str, ...]) -> Any:
+    import onnx
+    from onnx import helper, numpy_helper
+
+    made = helper.make_node(node.op_type, names, [n or "" for n in node.outputs], node.name, domain=node.domain)
+    for name, value in node.attributes.items():
+        if isinstance(value, Graph):
+            raise ModelFileError("", node.where, name, "no subgraph on the host", "a graph")
+        if isinstance(value, np.ndarray):
+            attribute = onnx.AttributeProto(
+                name=name, type=onnx.AttributeProto.TENSOR, t=numpy_helper.from_array(value)
+            )
+        else:
+            attribute = helper.make_attribute(name, value, attr_type=_kind(value))
+        made.attribute.append(attribute)
+    return made
+
+
+def _kind(value: Any) -> Any:
+    """The kind of an empty list, which onnx cannot guess: integers."""
+    import onnx
+
+    return onnx.AttributeProto.INTS if isinstance(value, list) and not value else None
+
+
+def _settled(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_settled(item) for item in value]
+    if value is None or isinstance(value, dict):
+        return value
+    return np.asarray(value)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _described(inputs: list[Any]) -> str:
+    return ", ".join(f"{v.dtype}{list(v.shape)}" if isinstance(v, np.ndarray) else repr(v)[:60] for v in inputs)

@@ -1,0 +1,1 @@
+"""The operators: one file per family, which registers its handlers."""
