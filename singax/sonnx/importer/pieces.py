@@ -1,0 +1,246 @@
+"""Running a graph as few compiled programs: one, unless a node needs the host.
+
+The graph is traced from the first node that has not run. Where a node needs to know a value that depends on data, and
+that value comes from small inputs of the graph alone, these inputs are known from then on (a program for each of their
+values); otherwise the program ends before the node, the node runs on the host, and tracing goes on behind it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from singax.sonnx.importer import host
+from singax.sonnx.importer.evaluate import Evaluator, Scope
+from singax.sonnx.importer.graph import Model, Node, reads
+from singax.sonnx.registry import NeedsHost
+
+MOST_PROGRAMS = 64
+MOST_KNOWN_ELEMENTS = 4096
+_WEIGHT_ELEMENTS = 64
+
+Values = dict[str, Any]
+
+
+@dataclass
+class Piece:
+    """One compiled program over the nodes from `start` to `stop`, and the node after it that runs on the host."""
+
+    start: int
+    stop: int
+    call: Callable[[Values], Values] | None
+    dynamic: tuple[str, ...]
+    known: Values = field(default_factory=dict)
+    reason: str = ""
+
+
+class _Cut(Exception):
+    def __init__(self, position: int, cause: NeedsHost) -> None:
+        super().__init__(str(cause))
+        self.position, self.cause = position, cause
+
+
+class _Restart(Exception):
+    """Inputs have become known ones: the run starts again."""
+
+
+class Executor:
+    """Runs a model; keeps its programs, one set per shapes of the inputs."""
+
+    def __init__(self, model: Model, most_programs: int = MOST_PROGRAMS, most_trips: int | None = None) -> None:
+        self.model, self.most_programs, self.most_trips = model, most_programs, most_trips
+        self.nodes, self.graph = model.graph.nodes, model.graph
+        self.outputs = [info.name for info in self.graph.outputs]
+        self.weights = {n: v for n, v in self.graph.constants.items() if _is_weight(v)}
+        self.held = {n: v for n, v in self.graph.constants.items() if n not in self.weights}
+        self.known_inputs: set[str] = set()
+        self.programs: OrderedDict[Hashable, Piece] = OrderedDict()
+        self.compiled = 0
+        self._last_read = self._last_reads()
+        self._devices: Values | None = None
+        self._runs = 0
+
+    def _last_reads(self) -> dict[str, int]:
+        last: dict[str, int] = {}
+        for position, node in enumerate(self.nodes):
+            for name in reads(node):
+                last[name] = position
+        return {**last, **dict.fromkeys(self.outputs, len(self.nodes))}
+
+    def run(self, feeds: Values, key: Any = None) -> list[Any]:
+        """The outputs as NumPy arrays (lists for sequences)."""
+        with jax.enable_x64(True):
+            while True:
+                try:
+                    values = self._run(feeds, key)
+                    return [host.as_numpy(values[name]) for name in self.outputs]
+                except _Restart:
+                    continue
+
+    def pieces(self) -> list[Piece]:
+        """The programs that were made, in the order in which they were."""
+        return list(self.programs.values())
+
+    def _run(self, feeds: Values, key: Any) -> Values:
+        values = {name: self._given(name, value) for name, value in feeds.items()}
+        values = {**self.held, **self._on_device(), **values}
+        if key is None:
+            key = jax.random.key(self._runs)
+            self._runs += 1
+        position = 0
+        while position < len(self.nodes):
+            position = self._advance(position, values, key)
+        return values
+
+    def _given(self, name: str, value: Any) -> Any:
+        if name in self.known_inputs or not _is_numeric(value):
+            return value
+        return jax.tree.map(jnp.asarray, value)
+
+    def _on_device(self) -> Values:
+        if self._devices is None:
+            self._devices = {name: jax.device_put(value) for name, value in self.weights.items()}
+        return self._devices
+
+    def _advance(self, position: int, values: Values, key: Any) -> int:
+        live = [name for name, value in values.items() if self._last_read.get(name, -1) >= position]
+        signature = (position, tuple((name, _signature(values[name])) for name in live))
+        piece = self.programs.get(signature)
+        if piece is None:
+            piece = self._compile(position, {name: values[name] for name in live}, key)
+            self._keep(signature, piece)
+        values.update(piece.known)
+        if piece.call is not None:
+            values.update(piece.call({**{name: values[name] for name in piece.dynamic}, "": key}))
+        if piece.stop == len(self.nodes):
+            return piece.stop
+        self._on_host(self.nodes[piece.stop], values, key)
+        return piece.stop + 1
+
+    def _keep(self, signature: Hashable, piece: Piece) -> None:
+        self.programs[signature] = piece
+        self.compiled += piece.call is not None
+        while len(self.programs) > self.most_programs:
+            self.programs.popitem(last=False)
+
+    def _on_host(self, node: Node, values: Values, key: Any) -> None:
+        evaluator = Evaluator(self.model, jax.random.fold_in(key, len(values)), most_trips=self.most_trips)
+        scope = Scope(values)
+        evaluator.node(node, scope, self.model.opsets)
+        for name in node.outputs:
+            if name and _is_numeric(values[name]):
+                values[name] = jax.tree.map(jnp.asarray, values[name])
+
+    # -- compiling --------------------------------------------------------------------------------------------------
+
+    def _compile(self, start: int, values: Values, key: Any) -> Piece:
+        stop, reason = len(self.nodes), ""
+        while stop > start:
+            try:
+                return self._traced(start, stop, values, key, reason)
+            except _Cut as cut:
+                self._make_known(cut.cause, values)
+                stop, reason = cut.position, cut.cause.reason
+        return Piece(start, start, None, (), reason=reason)
+
+    def _traced(self, start: int, stop: int, values: Values, key: Any, reason: str) -> Piece:
+        dynamic = tuple(name for name, value in values.items() if _is_dynamic(value))
+        static = {name: value for name, value in values.items() if name not in set(dynamic)}
+        known: Values = {}
+        made = [name for node in self.nodes[start:stop] for name in node.outputs if name]
+        wanted = [name for name in made if self._last_read.get(name, -1) >= stop]
+
+        def program(inputs: Values) -> Values:
+            held = dict(inputs)
+            evaluator = Evaluator(self.model, held.pop(""), self.weights, most_trips=self.most_trips)
+            scope = Scope({**static, **held})
+            for position in range(start, stop):
+                try:
+                    evaluator.node(self.nodes[position], scope, self.model.opsets)
+                except NeedsHost as cause:
+                    raise _Cut(position, cause) from cause
+            results = {name: scope.values[name] for name in wanted}
+            known.update({name: value for name, value in results.items() if host.is_static(value)})
+            return {name: value for name, value in results.items() if name not in known}
+
+        jitted = jax.jit(program)
+        jitted.lower({**{name: values[name] for name in dynamic}, "": key})
+        return Piece(start, stop, jitted, dynamic, known, reason)
+
+    def _make_known(self, cause: NeedsHost, values: Values) -> None:
+        """Make the inputs that a wanted value comes from known ones, if they are few and small."""
+        if not cause.names:
+            return
+        sources = self._sources(cause.names)
+        inputs = {info.name for info in self.graph.inputs}
+        new = sources & inputs - self.known_inputs
+        if sources <= inputs | set(self.held) and new and all(_is_small(values.get(name)) for name in new):
+            self.known_inputs |= new
+            raise _Restart
+
+    def _sources(self, names: tuple[str, ...]) -> set[str]:
+        """The inputs and weights from which values are computed, looking through what is computed from shapes only."""
+        producers = {name: node for node in self.nodes for name in node.outputs}
+        found: set[str] = set()
+        waiting, seen = list(names), set(names)
+        while waiting:
+            name = waiting.pop()
+            node = producers.get(name)
+            if node is None:
+                found.add(name)
+            elif node.op_type not in ("Shape", "Size"):
+                fresh = [read for read in reads(node) if read not in seen]
+                seen.update(fresh)
+                waiting += fresh
+        return found - set(self.held)
+
+
+def _is_weight(value: Any) -> bool:
+    if not isinstance(value, np.ndarray) or value.dtype == object:
+        return False
+    floating = jnp.issubdtype(value.dtype, jnp.inexact)
+    return value.size >= (_WEIGHT_ELEMENTS if floating else MOST_KNOWN_ELEMENTS)
+
+
+def _is_numeric(value: Any) -> bool:
+    leaves = jax.tree.leaves(value)
+    return all(isinstance(leaf, jax.Array) or getattr(leaf, "dtype", object) != object for leaf in leaves)
+
+
+def _is_dynamic(value: Any) -> bool:
+    return _is_numeric(value) and not host.is_static(value)
+
+
+def _is_small(value: Any) -> bool:
+    return isinstance(value, jax.Array) and value.size <= MOST_KNOWN_ELEMENTS
+
+
+def _signature(value: Any) -> Hashable:
+    if isinstance(value, list):
+        return ("list", *map(_signature, value))
+    if isinstance(value, jax.Array):
+        return value.shape, value.dtype, value.weak_type
+    if isinstance(value, np.ndarray) and value.dtype != object and value.size <= MOST_KNOWN_ELEMENTS:
+        return value.shape, value.dtype, value.tobytes()
+    return id(value)
+
+
+def lifted(model: Model) -> Model:
+    """The model with the values of Constant nodes among its graph's constants, where weights are looked for."""
+    graph = model.graph
+    constants, nodes = dict(graph.constants), []
+    for node in graph.nodes:
+        if node.op_type == "Constant" and node.domain == "" and isinstance(node.attributes.get("value"), np.ndarray):
+            constants[node.outputs[0]] = node.attributes["value"]
+        else:
+            nodes.append(node)
+    made = type(graph)(graph.name, graph.inputs, graph.outputs, constants, nodes, graph.needed)
+    return Model(made, model.opsets, model.functions, model.metadata)
+
+
