@@ -6,6 +6,7 @@ from singax.layer.container import Lambda, Sequential
 from singax.layer.convolution import Conv2d
 from singax.layer.dropout import Dropout
 from singax.layer.embedding import Embedding
+from singax.layer.flax_module import FromFlax
 from singax.layer.linear import Linear
 from singax.layer.loss import BinaryCrossEntropy, MeanSquareError, SoftMaxCrossEntropy
 from singax.layer.normalization import BatchNorm2d, LayerNorm
