@@ -30,6 +30,12 @@ from singax.layer.global_pooling import (
     AdaptiveMaxPool1d,
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
+from singax.layer.flax_module import FromFlax
+from singax.layer.linear import Linear
+from singax.layer.loss import BinaryCrossEntropy, MeanSquareError, SoftMaxCrossEntropy
+from singax.layer.normalization import BatchNorm2d, LayerNorm
+from singax.layer.pooling import (
+    AvgPool2d,
     GlobalAveragePool,
     GlobalAvgPool,
     GlobalAvgPool2d,
