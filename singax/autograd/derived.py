@@ -175,13 +175,18 @@ def operator_of(function: Function) -> type[Derived]:
     return function.operator  # type: ignore[attr-defined]
 
 
-def recorded(name: str, operation: Function, inputs: str = "x", called: str | None = None) -> Function:
+def recorded(
+    name: str, operation: Function, inputs: str = "x", *, called: str | None = None, differs: str = ""
+) -> Function:
     """A functional name, with its operator class, for an operation without attributes.
 
-    `inputs` are SINGA's names of the arrays, `called` the functional name if it is not the operation's.
+    `inputs` are SINGA's names of the arrays, `called` the functional name if it is not the operation's; `differs` says
+    what differs from SINGA.
     """
     function = node(operation)
     function.__name__ = called or function.__name__
+    if differs:
+        function.__doc__ = f"{inspect.cleandoc(operation.__doc__ or '')}\n\n*Differences from SINGA*: {differs}."
     many = inputs.startswith("*")
     kind = Parameter.VAR_POSITIONAL if many else Parameter.POSITIONAL_OR_KEYWORD
     parameters = [Parameter(key, kind) for key in inputs.removeprefix("*").split()]

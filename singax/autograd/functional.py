@@ -29,8 +29,8 @@ __all__ += functional_loss.__all__
 __all__ += functional_shape.__all__
 __all__ += functional_window.__all__
 
-matmul = recorded("Matmul", ops.matmul, "x w")
-embedding = recorded("Embedding", ops.embedding, "x w")
+matmul = recorded("Matmul", ops.matmul, "x w", differs="the gradients of batches of matrices are right")
+embedding = recorded("Embedding", ops.embedding, "x w", differs="ids of any shape; they have no gradient")
 rnn = node(ops.rnn)
 lstm = node(ops.lstm)
 gru = node(ops.gru)
@@ -61,7 +61,7 @@ def add_all(*xs: Any) -> Any:
 def add_bias(x: Any, b: Any, axis: int = 0) -> Any:
     """x (n, m) + b: for axis 0 b (m,) is added to every row, for axis 1 b (n,) to every column.
 
-    *Differences from SINGA*: x keeps its values.
+    *Differences from SINGA*: x keeps its values; the gradient of b is right for axis 1 too.
     """
     return dispatch.apply(ops.add_bias, x, b, axis=integer("add_bias", "axis", axis))
 

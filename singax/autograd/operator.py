@@ -56,6 +56,11 @@ class Operator:
         """The inputs of a call: (creator, id, the Tensor if it stores its gradient, whether it does) of each."""
         return []
 
+    @property
+    def y_id2idx(self) -> dict[int, int]:
+        """The number of each output by its id."""
+        return {}
+
     def forward(self, *xs: Any) -> Any:
         """Compute the output from the inputs."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
