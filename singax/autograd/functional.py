@@ -8,11 +8,18 @@ import jax
 import numpy as np
 
 from singax import dispatch, mode, ops
-from singax.autograd import functional_elementwise, functional_loss, functional_shape, functional_window
+from singax.autograd import (
+    functional_elementwise,
+    functional_loss,
+    functional_more,
+    functional_shape,
+    functional_window,
+)
 from singax.autograd.derived import operator_class, recorded
 from singax.autograd.functional_elementwise import *  # noqa: F403
 from singax.autograd.functional_elementwise import number
 from singax.autograd.functional_loss import *  # noqa: F403
+from singax.autograd.functional_more import *  # noqa: F403
 from singax.autograd.functional_shape import *  # noqa: F403
 from singax.autograd.functional_shape import integer
 from singax.autograd.functional_window import *  # noqa: F403
@@ -26,6 +33,7 @@ __all__ = [
 ]  # fmt: skip
 __all__ += functional_elementwise.__all__
 __all__ += functional_loss.__all__
+__all__ += functional_more.__all__
 __all__ += functional_shape.__all__
 __all__ += functional_window.__all__
 

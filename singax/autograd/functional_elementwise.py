@@ -10,7 +10,7 @@ import numpy as np
 
 from singax import dispatch, ops
 from singax.autograd.derived import operator_class, recorded
-from singax.autograd.recorder import node, unwrapped
+from singax.autograd.recorder import unwrapped
 from singax.dtypes import canonical
 from singax.errors import ArgumentError
 from singax.mode import local
@@ -18,7 +18,7 @@ from singax.tensor import Tensor
 
 __all__ = [
     "_and", "_not", "_or", "_xor", "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atanh", "cast", "ceil",
-    "clip", "cos", "cosh", "cossim", "div", "elu", "equal", "erf", "exp", "floor", "gelu", "greater", "hardsigmoid",
+    "clip", "cos", "cosh", "cossim", "div", "elu", "equal", "erf", "exp", "floor", "greater", "hardsigmoid",
     "identity", "leakyrelu", "less", "log", "max", "mean", "min", "mul", "negative", "pow", "prelu", "reciprocal",
     "relu", "round", "rounde", "selu", "sigmoid", "sign", "sin", "sinh", "softplus", "softsign", "sqrt", "sub", "sum",
     "tan", "tanh", "where",
@@ -53,8 +53,6 @@ softsign = recorded("SoftSign", ops.softsign)
 sqrt = recorded("Sqrt", ops.sqrt)
 tan = recorded("Tan", ops.tan)
 tanh = recorded("Tanh", ops.tanh)
-gelu = node(ops.gelu)
-
 add = recorded("Add", ops.add, "a b")
 sub = recorded("Sub", ops.sub, "a b")
 mul = recorded("Mul", ops.mul, "x y", differs="an integer times a float is a float")
