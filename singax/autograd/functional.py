@@ -10,7 +10,7 @@ import numpy as np
 from singax import dispatch, mode, ops
 from singax.autograd import (
     functional_elementwise,
-    functional_loss,
+    functional_losses,
     functional_more,
     functional_shape,
     functional_window,
@@ -18,7 +18,7 @@ from singax.autograd import (
 from singax.autograd.derived import operator_class, recorded
 from singax.autograd.functional_elementwise import *  # noqa: F403
 from singax.autograd.functional_elementwise import number
-from singax.autograd.functional_loss import *  # noqa: F403
+from singax.autograd.functional_losses import *  # noqa: F403
 from singax.autograd.functional_more import *  # noqa: F403
 from singax.autograd.functional_shape import *  # noqa: F403
 from singax.autograd.functional_shape import integer
@@ -32,7 +32,7 @@ __all__ = [
     "globalaveragepool", "gru", "layer_norm", "lstm", "matmul", "max_pool2d", "rnn", "softmax",
 ]  # fmt: skip
 __all__ += functional_elementwise.__all__
-__all__ += functional_loss.__all__
+__all__ += functional_losses.__all__
 __all__ += functional_more.__all__
 __all__ += functional_shape.__all__
 __all__ += functional_window.__all__
