@@ -274,7 +274,7 @@ def _wrapped(result: Result, floats: list[Any], others: list[Any], node: Node | 
         made = Tensor._of(groups[kind][where], requires_grad=is_float and flows)
         if node is not None and is_float:
             made._creator, made._slot, made.name = node, where, node.output_name(index)
-            node.y_id2idx[id(made)] = index
+            node.output_ids[id(made)] = index
         leaves.append(made)
     return jax.tree.unflatten(result.tree, leaves)
 
