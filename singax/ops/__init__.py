@@ -73,8 +73,6 @@ from singax.ops.ordering import argmax, argmin, topk
 from singax.ops.pooling import avg_pool2d, global_average_pool, global_max_pool, max_pool2d
 from singax.ops.recurrent import gru, lstm, rnn
 from singax.ops.recurrent_cudnn import CudnnLayout, cudnn_rnn
-from singax.ops.reduction import reduce_mean, reduce_sum
-from singax.ops.recurrent import lstm, rnn
 from singax.ops.reduction import cumsum, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum
 from singax.ops.shape import cat, embedding, expand, flatten, reshape, shape, split, squeeze, tile, transpose, unsqueeze
 from singax.ops.spatial import depth_to_space, pad, space_to_depth, space_to_depth_crd, upsample
