@@ -9,7 +9,21 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from singax import autograd, device, dtypes, errors, initializer, layer, model, ops, opt, singa_wrap, tensor, utils
+from singax import (
+    autograd,
+    device,
+    dtypes,
+    errors,
+    initializer,
+    layer,
+    metric,
+    model,
+    ops,
+    opt,
+    singa_wrap,
+    tensor,
+    utils,
+)
 from singax.dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
 from singax.errors import SingaxError
 from singax.model import Model

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from singax.errors import ArgumentError, ShapeError
+from singax.ops import CudnnLayout
 
 USE_CUDA = USE_CUDNN = USE_DNNL = USE_OPENCL = USE_DIST = USE_JAVA = USE_CBLAS = 0
 USE_PYTHON = 1
@@ -105,6 +106,47 @@ class BatchNormHandle:
             raise ArgumentError(f"BatchNormHandle expected a momentum from 0 to 1. Received: {momentum!r}")
         self.factor, self.is_2d = float(momentum), len(sizes) == 2
         self.batchsize, self.channels, self.height, self.width = (*sizes, 1, 1)[:4]
+
+
+_RNN_MODES = ("relu", "tanh", "lstm", "gru")  # in cuDNN's order
+
+
+class CudnnRNNHandle:
+    """The sizes of `autograd._RNN`; `weights_size` is how many weights there are.
+
+    **Args**
+      x: (T, B, F), or anything of that shape; later inputs may have other T and B.
+      hidden_size: H.
+      mode: 0 relu, 1 tanh, 2 LSTM, 3 GRU.
+      num_layers, bias, dropout, bidirectional: as in `layer.CudnnRNN`.
+
+    **Raises** `ArgumentError`, `ShapeError`.
+
+    >>> CudnnRNNHandle(np.zeros((7, 2, 3)), 5, mode=2).weights_size
+    200
+    """
+
+    def __init__(
+        self,
+        x: Any,
+        hidden_size: int,
+        mode: int = 0,
+        num_layers: int = 1,
+        bias: int = 1,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+    ) -> None:
+        self.seq_length, self.batch_size, self.feature_size = _sizes("CudnnRNNHandle", x, (3,))
+        if mode not in range(4) or hidden_size < 1 or num_layers < 1 or not 0 <= dropout < 1:
+            raise ArgumentError(
+                "CudnnRNNHandle expected a mode from 0 to 3, a hidden_size and num_layers from 1 up, and a dropout of "
+                f"at least 0 and below 1. Received: {mode!r}, {hidden_size!r}, {num_layers!r} and {dropout!r}"
+            )
+        self.mode, self.rnn_mode = mode, _RNN_MODES[mode]
+        self.hidden_size, self.num_layers, self.dropout = hidden_size, num_layers, float(dropout)
+        self.bias, self.bidirectional = bool(bias), bool(bidirectional)
+        sizes = (self.feature_size, hidden_size, self.rnn_mode, num_layers, self.bidirectional, self.bias)
+        self.weights_size = CudnnLayout(*sizes).size
 
 
 CudnnConvHandle, CudnnPoolingHandle, CudnnBatchNormHandle = ConvHandle, PoolingHandle, BatchNormHandle

@@ -24,7 +24,7 @@ HOUSE = [
     ["tensor"],
     ["initializer", "autograd", "singa_wrap"],
     ["layer"],
-    ["arguments", "ledger"],
+    ["arguments", "ledger", "metric"],
     ["program"],
     ["functional", "states"],
     ["module"],

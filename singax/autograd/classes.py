@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from singax.autograd import functional as f
 from singax.autograd.derived import operator_of
+from singax.autograd.functional_recurrent import _RNN as _rnn
 
 Abs = operator_of(f.abs)
 Acos = operator_of(f.acos)
@@ -96,8 +97,10 @@ UpSample = operator_of(f.upsample)
 _BatchNorm2d = operator_of(f.batchnorm_2d)
 _Conv2d = operator_of(f.conv2d)
 _Pooling2d = operator_of(f.pooling_2d)
+_RNN = operator_of(_rnn)
 
 __all__ = [
+    "_RNN",
     "Abs",
     "Acos",
     "Acosh",

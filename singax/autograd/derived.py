@@ -25,6 +25,7 @@ from singax.autograd.node import Node
 from singax.autograd.recorder import node
 from singax.errors import ArgumentError
 from singax.mode import local
+from singax.ops.explain import named_in_errors
 from singax.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -113,6 +114,7 @@ def operator_class(
     """
 
     def decorate(function: Function) -> Function:
+        function = named_in_errors(function)
         kind = _class_of(function, name, inputs, required.split(), renamed or {}, named, base)
 
         @functools.wraps(function)

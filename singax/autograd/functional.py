@@ -8,23 +8,24 @@ import jax
 import numpy as np
 
 from singax import dispatch, mode, ops
-from singax.autograd import functional_elementwise, functional_loss, functional_shape, functional_window
+from singax.autograd import functional_elementwise, functional_losses, functional_shape, functional_window
 from singax.autograd.derived import operator_class, recorded
 from singax.autograd.functional_elementwise import *  # noqa: F403
 from singax.autograd.functional_elementwise import number
-from singax.autograd.functional_loss import *  # noqa: F403
+from singax.autograd.functional_losses import *  # noqa: F403
 from singax.autograd.functional_shape import *  # noqa: F403
 from singax.autograd.functional_shape import integer
 from singax.autograd.functional_window import *  # noqa: F403
 from singax.autograd.recorder import node
 from singax.errors import ArgumentError
+from singax.ops.explain import named_in_errors
 
 __all__ = [
     "add_all", "add_bias", "avg_pool2d", "dropout", "embedding", "gemm", "global_average_pool", "global_max_pool",
-    "globalaveragepool", "layer_norm", "lstm", "matmul", "max_pool2d", "rnn", "softmax",
+    "globalaveragepool", "gru", "layer_norm", "lstm", "matmul", "max_pool2d", "rnn", "softmax",
 ]  # fmt: skip
 __all__ += functional_elementwise.__all__
-__all__ += functional_loss.__all__
+__all__ += functional_losses.__all__
 __all__ += functional_shape.__all__
 __all__ += functional_window.__all__
 
@@ -32,6 +33,7 @@ matmul = recorded("Matmul", ops.matmul, "x w")
 embedding = recorded("Embedding", ops.embedding, "x w")
 rnn = node(ops.rnn)
 lstm = node(ops.lstm)
+gru = node(ops.gru)
 max_pool2d = node(ops.max_pool2d)
 avg_pool2d = node(ops.avg_pool2d)
 global_average_pool = node(ops.global_average_pool)
@@ -46,6 +48,7 @@ def gemm(A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 1.0, t
     return dispatch.apply(ops.gemm, A, B, C, **scale, transA=int(transA), transB=int(transB))
 
 
+@named_in_errors
 def add_all(*xs: Any) -> Any:
     """The sum of one or more Tensors, element by element, with broadcasting.
 
@@ -75,7 +78,7 @@ def _softmax(x: jax.Array, *, axis: int) -> jax.Array:
         raise ArgumentError(f"softmax expected an axis from {-ndim} to {ndim - 1}. Received: {axis}")
     if axis % ndim == ndim - 1:
         return ops.softmax(x, axis=-1)
-    return ops.reshape(ops.softmax(ops.flatten(x, axis=axis), axis=-1), shape=shape)
+    return ops.reshape(ops.softmax(ops.flatten(x, axis=axis), axis=-1), shape=shape, allowzero=True)
 
 
 _softmax.__name__ = "softmax"  # what its nodes are called

@@ -137,7 +137,7 @@ def tile(x: Any, repeats: int | Ints) -> Any:
 
 def _tile(x: jax.Array, *, repeats: tuple[int, ...]) -> jax.Array:
     ndim, more = np.ndim(x), len(repeats) - np.ndim(x)
-    x = ops.reshape(x, shape=(*[1] * more, *np.shape(x))) if more > 0 else x
+    x = ops.reshape(x, shape=(*[1] * more, *np.shape(x)), allowzero=True) if more > 0 else x
     return ops.tile(x, repeats=(1,) * (ndim - len(repeats)) + repeats)
 
 

@@ -34,7 +34,7 @@ def conv2d(handle: Any, x: Any, W: Any, b: Any = None, odd_padding: Sequence[int
     top, bottom, left, right = _four("conv2d", odd_padding)
     padding = (handle.pad_h + top, handle.pad_h + bottom), (handle.pad_w + left, handle.pad_w + right)
     stride = handle.stride_h, handle.stride_w
-    return dispatch.apply(ops.conv2d, x, W, b, stride=stride, padding=padding, groups=handle.group)
+    return dispatch.apply(ops.conv, x, W, b, stride=stride, padding=padding, groups=handle.group)
 
 
 @operator_class("_Pooling2d")

@@ -41,6 +41,7 @@ class Operator:
     """
 
     op_count = 0
+    y_id2idx: dict[int, int]
 
     def __init__(self, name: str | None = None) -> None:
         self.name = f"{type(self).__name__}#{Operator.op_count}" if name is None else name

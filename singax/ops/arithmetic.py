@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from singax.errors import ShapeError
+from singax.ops.explain import named_in_errors
 from singax.ops.logic import where
 from singax.ops.operation import operation
 
@@ -44,6 +45,7 @@ def floordiv(a: Array, b: Array) -> Array:
     return jnp.floor_divide(a, b)
 
 
+@named_in_errors
 def mod(a: Array, b: Array) -> Array:
     """Elementwise remainder with the sign of the divisor, as `%` in Python.
 
@@ -144,5 +146,11 @@ def getitem(x: Array, *, key: Any) -> Array:
 
 @operation(None)
 def take(x: Array, indices: Array) -> Array:
-    """x[indices] along the first axis, for an array of integers or booleans."""
-    return x[indices]
+    """x[indices] along the first axis, for an array of integers, or of booleans whose values are known."""
+    try:
+        return jnp.asarray(x)[indices]
+    except jax.errors.NonConcreteBooleanIndexError:
+        raise ShapeError(
+            "take expected a mask whose values are known, since the shape of its result depends on them. "
+            f"Received: a mask of shape {jnp.shape(indices)} in a program that is being compiled"
+        ) from None

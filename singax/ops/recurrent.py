@@ -177,6 +177,6 @@ def _check(
         raise ShapeError(f"{name} expected R for hidden_size {hidden_size}. Received: shape {jnp.shape(R)}")
     expect("W", W, (directions, gates * H, x.shape[2]))
     expect("R", R, (directions, gates * H, H))
-    expect("b", b, (directions, 2 * gates * H))
+    expect("b", b, (directions, 2 * gates * H), optional=True)
     check_lengths(name, seq_lengths, x.shape[1])
     check_states(name, states, (directions, x.shape[1], H))
