@@ -242,5 +242,3 @@ def lifted(model: Model) -> Model:
             nodes.append(node)
     made = type(graph)(graph.name, graph.inputs, graph.outputs, constants, nodes, graph.needed)
     return Model(made, model.opsets, model.functions, model.metadata)
-
-
