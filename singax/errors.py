@@ -9,9 +9,10 @@ from __future__ import annotations
 
 
 class SingaxError(Exception):
-    """Base class. `where` is the path of the layer that raised, once it is known."""
+    """Base class. `where` is the path of the layer that raised, `operation` the operation, once they are known."""
 
     where: str = ""
+    operation: str = ""
 
     def located(self, where: str) -> SingaxError:
         """Remember the layer path `where`, unless a deeper layer has been named already."""
@@ -19,9 +20,16 @@ class SingaxError(Exception):
             self.where = where
         return self
 
+    def inside(self, operation: str) -> SingaxError:
+        """Remember the operation, unless an inner one has been named already."""
+        if not self.operation:
+            self.operation = operation
+        return self
+
     def __str__(self) -> str:
         message = super().__str__()
-        return f"{self.where}: {message}" if self.where else message
+        origin = self.where or ("" if self.operation in message else self.operation)
+        return f"{origin}: {message}" if origin else message
 
 
 class ShapeError(SingaxError, ValueError):
@@ -75,3 +83,11 @@ class NameMismatchError(SingaxError, KeyError):
 
 class DeviceNotFoundError(SingaxError, RuntimeError):
     """The device asked for is not on this machine."""
+
+
+class FileFormatError(SingaxError, ValueError):
+    """A file does not hold what its format promises, or a value does not fit the format."""
+
+
+class DataError(SingaxError, RuntimeError):
+    """A worker that prepares data failed or has ended."""

@@ -91,7 +91,7 @@ def _apply(
     generator = module._generator.cell
     cells = [tensor._cell for _, tensor in named] + [generator]
     values = [jnp.asarray(variables[path]) for path, _ in named] + [_key_data(key)]
-    frame = Frame(cells, generator)
+    frame = Frame(cells, generator, compute=tree.compute_dtype(module))
     with exchanged(cells, values), framed(frame), mode.training_mode(train):
         out = unwrapped(call_inside(frame, module, forward, _arrays(inputs), {}))
         new = {path: tensor._cell.get() for path, tensor in named}

@@ -31,18 +31,37 @@ class NeedsBuild(BaseException):
 
 
 class Frame:
-    """One outermost call while its pure function runs: which cells it may touch and which it has read."""
+    """One outermost call while its pure function runs: which cells it may touch and which it has read.
 
-    __slots__ = ("building", "cells", "creating", "draws", "generator", "reads", "stack")
+    A part of it that runs under a JAX transformation has a frame of its own (`nested`).
+    """
 
-    def __init__(self, cells: list[Cell], generator: Cell, building: bool = False) -> None:
+    __slots__ = (
+        "building", "cells", "compute", "creating", "drawn_before", "draws", "generator", "reads", "stack",
+    )  # fmt: skip
+
+    def __init__(
+        self, cells: list[Cell], generator: Cell, building: bool = False, compute: np.dtype | None = None
+    ) -> None:
         self.cells = {id(cell) for cell in cells}
         self.reads: set[int] = set()
         self.generator = generator
         self.draws = 0
+        self.drawn_before: Any = 0
         self.building = building
+        self.compute = compute
         self.creating: set[int] = set()
         self.stack: list[Any] = []
+
+    def nested(self, cells: list[Cell], drawn_before: Any) -> Frame:
+        """A frame for a part of this one, which may write only `cells`.
+
+        Its draws are numbered from `drawn_before` on (which may be traced): the keys are those that the part would get
+        if it ran in this frame.
+        """
+        made = Frame(cells, self.generator, self.building, self.compute)
+        made.drawn_before, made.stack, made.creating = drawn_before, list(self.stack), self.creating
+        return made
 
     def read(self, cell: Cell) -> jax.Array:
         self.reads.add(id(cell))
@@ -50,6 +69,25 @@ class Frame:
         if self.building and isinstance(value, Deferred):
             return jnp.zeros(value.shape, value.dtype)
         return cell.array()
+
+    def read_parameter(self, cell: Cell) -> jax.Array:
+        """Like `read`; in mixed precision a float32 parameter comes in the dtype of the computation."""
+        value = self.read(cell)
+        narrow = self.compute is not None and value.dtype == np.float32 and not self.stack[-1]._computes_wide
+        return value.astype(self.compute) if narrow else value
+
+    def stored_dtype(self, dtype: Any) -> Any:
+        """The dtype of a parameter made for inputs of `dtype`: float32 in mixed precision."""
+        return np.float32 if self.compute is not None and dtype == self.compute else dtype
+
+    def narrowed(self, values: Any) -> Any:
+        """float32 arrays in the dtype of the computation."""
+        if self.compute is None or self.stack[-1]._computes_wide:
+            return values
+        return jax.tree.map(self._narrow, values)
+
+    def _narrow(self, leaf: Any) -> Any:
+        return leaf.astype(self.compute) if getattr(leaf, "dtype", None) == np.float32 else leaf
 
     def write(self, cell: Cell, value: Any) -> None:
         if self.building and traced(value):
@@ -65,7 +103,7 @@ class Frame:
 
     def next_key(self) -> jax.Array:
         """A fresh typed random key: the generator's key folded with the number of this draw."""
-        key = jax.random.fold_in(wrap_key(self.read(self.generator)), self.draws)
+        key = jax.random.fold_in(wrap_key(self.read(self.generator)), self.drawn_before + self.draws)
         self.draws += 1
         return key
 

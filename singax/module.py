@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from singax import device as devices
-from singax import mode
-from singax.dtypes import narrows
-from singax.errors import ArgumentError, NameMismatchError, ShapeError, StateError
+from singax import dtypes, mode
+from singax.errors import ArgumentError
 from singax.functional import Functional, FunctionalStep, functional_model, functional_step
-from singax.layer import build, tree
+from singax.layer import build
 from singax.layer.base import Layer, mark_border
 from singax.layer.call import call_layer
 from singax.ledger import Ledger
 from singax.mode import local
 from singax.program import MOST_RESTARTS, Compilation, Runner, as_input, step_mode
-from singax.storage import Bank, Unfilled
+from singax.states import StatefulLayer
+from singax.storage import Bank
 from singax.tensor import Tensor
 
 
@@ -43,7 +43,7 @@ def _wrapped_step(function: Callable[..., Any]) -> Callable[..., Any]:
     return run_step
 
 
-class Module(Layer):
+class Module(StatefulLayer):
     """Base class of models.
 
     Override `forward` (plain JAX arrays in and out) and `train_one_batch` (Tensors: forward, loss, `optimizer(loss)`).
@@ -76,7 +76,7 @@ class Module(Layer):
     _internal = Layer._internal | {
         "training", "graph_mode", "sequential", "compilations", "_generator", "_bank", "_bank_version", "_members",
         "_runners",
-        "_ledger",
+        "_ledger", "_compute_dtype",
     }  # fmt: skip
 
     _not_copied = Layer._not_copied | {
@@ -89,18 +89,14 @@ class Module(Layer):
     graph_mode: bool
     sequential: bool
     compilations: list[Compilation]
-    _generator: devices.Generator
-    _bank: Bank
-    _bank_version: int
-    _members: tuple[Any, ...]
-    _runners: dict[Any, Runner]
-    _ledger: Ledger
+    _compute_dtype: np.dtype | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__new__(cls)
         made.__dict__.update(
             training=True, graph_mode=True, sequential=False, compilations=[], _generator=devices.Generator(),
             _bank=Bank(), _bank_version=-1, _members=(), _runners={}, _ledger=Ledger(made),
+            _compute_dtype=None,
         )  # fmt: skip
         return made
 
@@ -123,6 +119,7 @@ class Module(Layer):
         use_graph: bool = True,
         sequential: bool = False,
         graph_alg: bool | str | None = None,
+        precision: Any = "float32",
     ) -> None:
         """Create the parameters from `inputs` and choose how to run.
 
@@ -134,6 +131,9 @@ class Module(Layer):
           use_graph: compile steps into one program (default); False runs them call by call.
           sequential: kept for SINGA; XLA orders the operations.
           graph_alg: an older name of `sequential` (True or "sequence").
+          precision: "float32" (default: as the inputs are), or for mixed precision "bfloat16" or "float16". Parameters,
+            states and optimizer slots stay float32; layers see float32 inputs and parameters in this dtype, and
+            results of `forward` have it too; norms and losses compute in float32.
 
         Nothing is computed: `forward` runs on shapes only. May be called again, with other shapes or flags; existing
         parameters keep their values.
@@ -141,16 +141,24 @@ class Module(Layer):
         **Raises** `ShapeError` and others from the layers, with their path; `UnusedLayerError` when a layer with
         parameters is never called. The model is then as it was before.
         """
-        inputs = _checked_inputs(inputs)
-        with mode.training_mode(is_train), build.journal(keep=True):
-            build.build(self, build.own_forward(self), tuple(inputs), {}, constants=True)
-            if not self._step_names:
-                self._ledger.check_unused()
+        inputs, compute = _checked_inputs(inputs), _compute_dtype(precision)
+        before, self.__dict__["_compute_dtype"] = self._compute_dtype, compute
+        try:
+            self._build(inputs, is_train)
+        except BaseException:
+            self.__dict__["_compute_dtype"] = before
+            raise
         self.training, self.graph_mode = is_train, use_graph
         self.sequential = sequential if graph_alg is None else graph_alg in (True, "sequence")
         mode.training = is_train
         self._runners.clear()
         self._settled_bank()
+
+    def _build(self, inputs: list[Any], is_train: bool) -> None:
+        with mode.training_mode(is_train), build.journal(keep=True):
+            build.build(self, build.own_forward(self), tuple(inputs), {}, constants=True)
+            if not self._step_names:
+                self._ledger.check_unused()
 
     def train(self, mode_: bool = True) -> None:
         """Switch to training mode (or, with False, to evaluation mode)."""
@@ -185,30 +193,7 @@ class Module(Layer):
         optim(value)
         return out, value
 
-    # -- state --------------------------------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, jax.Array]:
-        """Path → array for the whole state: parameters, running statistics, optimizer slots, step, random key."""
-        bank = self._settled_bank()
-        for cell in bank.cells:
-            cell.lent = True
-        bank.dirty = True
-        return dict(zip(bank.paths, bank.values, strict=True))
-
-    def load_state_dict(self, states: Mapping[str, Any]) -> None:
-        """Set states by exact path; others stay as they are. Checks names and shapes before it changes anything."""
-        self._ledger.want_all_slots()
-        bank = self._current_bank()
-        known = dict(zip(bank.paths, bank.cells, strict=True))
-        unknown = sorted(set(states) - set(known))
-        if unknown:
-            raise NameMismatchError(f"there is no state named {', '.join(unknown)}; known: {', '.join(known)}")
-        for path, value in states.items():
-            if np.shape(value) != tuple(known[path].get().shape):
-                raise ShapeError(f"{path} has shape {tuple(known[path].get().shape)}; received {np.shape(value)}")
-        for path, value in states.items():
-            dtype = known[path].get().dtype
-            known[path].set(value.astype(dtype) if isinstance(value, jax.Array) else np.array(value, dtype))
+    # -- the pure side ------------------------------------------------------------------------------------------
 
     def functional(self) -> Functional:
         """The model as pure functions for JAX users: `init_fn, apply_fn = model.functional()`.
@@ -223,66 +208,6 @@ class Module(Layer):
         See `singax.functional.FunctionalStep`.
         """
         return functional_step(self, method)
-
-    def _current_bank(self) -> Bank:
-        """The flat state, brought up to date if layers, Tensors or optimizers have come or gone."""
-        if self._bank_version != tree.structure_version() or self._bank.stolen:
-            tree.name_members(self)
-            _adopt_in_stable_order(self._bank, _unique(self._named_cells()))
-            changes = [owner.take_change() for owner in self._ledger.owners()]
-            members = tuple(value for _, value in tree.walk(self) if isinstance(value, tree.Branch | tree.Stateful))
-            if any(changes) or _other_objects(members, self._members):
-                for runner in self._runners.values():
-                    runner.programs.clear()
-            self.__dict__["_members"] = members
-            self.__dict__["_bank_version"] = tree.structure_version()
-        return self._bank
-
-    def _settled_bank(self) -> Bank:
-        """The flat state, ready to be handed to a program: drawn, placed, and nobody else's."""
-        bank = self._current_bank()
-        if bank.dirty:
-            bank.settle()
-        return bank
-
-    def _named_cells(self) -> Iterator[tuple[str, Any]]:
-        for path, tensor in tree.tensors(self, owners=True):
-            if mode.traced(tensor._cell.get()):
-                raise StateError(
-                    f"{path} holds a value that existed only while a step was being compiled: return such values from "
-                    "the step instead of keeping them in a list of the model, and remove this one"
-                )
-            if not isinstance(tensor._cell.get(), Unfilled):
-                yield path, tensor._cell
-        for name, guest in self._ledger.guests.items():
-            for path, tensor in guest.state_tensors():
-                yield tree.join(name, path), tensor._cell
-        yield "rng", self._generator.cell
-
-
-def _unique(named: Iterator[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for path, cell in named:
-        if path in found:
-            raise NameMismatchError(f"two states have the path {path!r} ('rng' is the random key): rename an attribute")
-        found[path] = cell
-    return found
-
-
-def _other_objects(new: tuple[Any, ...], old: tuple[Any, ...]) -> bool:
-    """Whether a layer or optimizer that was there has gone or been replaced; newcomers alone change no program."""
-    present = {id(value) for value in new}
-    return any(id(value) not in present for value in old)
-
-
-def _adopt_in_stable_order(bank: Bank, named: dict[str, Any]) -> None:
-    """States that were there keep their places, new ones follow: programs made for fewer states stay valid."""
-    kept = [path for path in bank.paths if path in named]
-    old = set(kept)
-    order = kept + [path for path in named if path not in old]
-    cells = [named[path] for path in order]
-    if bank.stolen or tuple(order) != bank.paths or any(a is not b for a, b in zip(cells, bank.cells, strict=True)):
-        bank.adopt(list(zip(order, cells, strict=True)))
 
 
 def _is_step(name: str, value: Any) -> bool:
@@ -327,13 +252,20 @@ def _as_tensor(leaf: Any) -> Any:
     return as_input(leaf) if isinstance(leaf, jax.Array) else leaf
 
 
+def _compute_dtype(precision: Any) -> np.dtype | None:
+    found = dtypes.canonical(precision)
+    if found not in (dtypes.float32, dtypes.bfloat16, dtypes.float16):
+        raise ArgumentError(f"precision must be float32, bfloat16 or float16. Received: {precision!r}")
+    return None if found == dtypes.float32 else found
+
+
 def _checked_inputs(inputs: Any) -> list[Any]:
     if not isinstance(inputs, list | tuple) or not inputs:
         raise ArgumentError(
             f"compile takes a non-empty list with one entry per argument of forward. Received: {inputs!r}"
         )
     for leaf in jax.tree.leaves(list(inputs), is_leaf=lambda leaf: isinstance(leaf, Tensor)):
-        if isinstance(leaf, Tensor) and not leaf.is_filled() and narrows(leaf.dtype):
+        if isinstance(leaf, Tensor) and not leaf.is_filled() and dtypes.narrows(leaf.dtype):
             warnings.warn(
                 f"{leaf.name} has dtype {leaf.dtype}, but JAX's x64 mode is off: it is treated as "
                 f"{jax.dtypes.canonicalize_dtype(leaf.dtype)}. Use a 32-bit dtype, or "

@@ -61,6 +61,8 @@ class Layer(tree.Branch):
 
     def param(self, shape: tuple[int, ...], initializer: Any, dtype: Any = np.float32, device: Any = None) -> Tensor:
         """A new parameter. `initializer`: a name ("he_uniform"), a recipe, `f(tensor)` or `f(key, shape, dtype)`."""
+        if local.frame is not None:
+            dtype = local.frame.stored_dtype(dtype)
         made = Tensor(shape, device, dtype, requires_grad=True, stores_grad=True)
         initializers.fill(made, initializer)
         return made
@@ -70,6 +72,16 @@ class Layer(tree.Branch):
         made = self.param(shape, initializer, dtype)
         made.requires_grad = made.stores_grad = False
         return made
+
+    def device_check(self, *tensors: Tensor) -> None:
+        """Move all Tensors to the device of the first one, in place."""
+        for tensor in tensors[1:]:
+            tensor.to_device(tensors[0].device)
+
+    def dtype_check(self, *tensors: Tensor) -> None:
+        """Convert all Tensors to the dtype of the first one, in place."""
+        for tensor in tensors[1:]:
+            tensor.to_type(tensors[0].dtype)
 
     def __setattr__(self, name: str, value: Any) -> None:
         current = self.__dict__.get(name)

@@ -130,7 +130,7 @@ def _traced(run: Callable[..., Any], layer: Branch, args: Any, kwargs: Any, prob
 
     def pure(arrays: dict[int, Any]) -> Any:
         args, kwargs = jax.tree.unflatten(structure, [arrays.get(i, leaf) for i, leaf in enumerate(leaves)])
-        with framed(Frame([], generator_of(layer).cell, building=True)) as frame:
+        with framed(Frame([], generator_of(layer).cell, building=True, compute=tree.compute_dtype(layer))) as frame:
             return run(frame, args, kwargs)
 
     return _eval_shape(pure, abstract)

@@ -37,6 +37,7 @@ def _outermost(layer: Branch, function: Callable[..., Any], args: tuple[Any, ...
         generator=generator_of(layer).cell,
         cache=layer._cache,
         key=function,
+        compute=tree.compute_dtype(layer),
     )
     return call.run()
 

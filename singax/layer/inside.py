@@ -14,7 +14,7 @@ from singax.errors import SingaxError, StateError
 from singax.layer import tree
 from singax.layer.tree import Branch
 from singax.mode import Frame, NeedsBuild, local
-from singax.ops.operation import described
+from singax.ops.explain import FROM_BELOW, NOT_ABOUT_INPUTS, described, explained
 
 
 def call_inside(
@@ -27,6 +27,8 @@ def call_inside(
     _ensure_owner(frame, layer)
     frame.stack.append(layer)
     try:
+        if len(frame.stack) == 1:
+            args, kwargs = frame.narrowed((args, kwargs))
         if not layer._initialized:
             _create_parameters(frame, layer, function, args, kwargs)
         with jax.named_scope(layer._local or type(layer).__name__):
@@ -36,6 +38,8 @@ def call_inside(
     except SingaxError as error:
         raise error.located(layer._where) from error.__cause__
     except Exception as error:
+        if _is_about_inputs(error, layer):
+            raise explained(type(layer).__name__, args, kwargs, error).located(layer._where) from error
         _add_context(error, layer, args, kwargs)
         raise
     finally:
@@ -120,9 +124,19 @@ def generator_of(layer: Branch) -> devices.Generator:
     return getattr(layer._root, "_generator", None) or devices.free_generator
 
 
+def _is_about_inputs(error: Exception, layer: Branch) -> bool:
+    """Whether a layer of ours failed on what it was given; code of users keeps its own exceptions."""
+    ours = type(layer).__module__.startswith("singax.") and not layer._runs_user_code
+    return ours and isinstance(error, FROM_BELOW) and not isinstance(error, NOT_ABOUT_INPUTS) and not _located(error)
+
+
+def _located(error: Exception) -> bool:
+    return any(note.startswith("in layer ") for note in getattr(error, "__notes__", ()))
+
+
 def _add_context(error: Exception, layer: Branch, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Say once, on an error that is not ours, in which layer it happened and what the layer was given."""
-    if any(note.startswith("in layer ") for note in getattr(error, "__notes__", ())):
+    if _located(error):
         return
     error.add_note(f"in layer {layer._where}, called with {described((args, kwargs))}")
     if "Tensor" in str(error):

@@ -41,6 +41,7 @@ class BatchNorm(Layer):
     (None, 8, 28)
     """
 
+    _computes_wide = True
     axes: ClassVar[int | None] = None
 
     def __init__(

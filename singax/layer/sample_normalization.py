@@ -37,6 +37,8 @@ class LayerNorm(Layer):
     (None, 16, 64)
     """
 
+    _computes_wide = True
+
     def __init__(
         self,
         axis: int = -1,
@@ -81,6 +83,8 @@ class RMSNorm(Layer):
     (None, 16, 64)
     """
 
+    _computes_wide = True
+
     def __init__(self, axis: int = -1, eps: float = 1e-5, scale_init: Any = "ones") -> None:
         super().__init__()
         self.axis, self.eps, self.scale_init = integer("axis", axis), number("eps", eps, 0), scale_init
@@ -94,6 +98,8 @@ class RMSNorm(Layer):
 
 class _ChannelNorm(Layer):
     """A `scale` and a `bias` for each channel, where `affine`."""
+
+    _computes_wide = True
 
     def __init__(self, eps: float, affine: bool, scale_init: Any, bias_init: Any) -> None:
         super().__init__()

@@ -56,6 +56,11 @@ def structure_changed() -> None:
     _version += 1
 
 
+def compute_dtype(layer: Branch) -> Any:
+    """The dtype in which the model of `layer` computes in mixed precision, or None."""
+    return layer._root.__dict__.get("_compute_dtype")
+
+
 def join(*parts: str) -> str:
     """The path made of the non-empty `parts`."""
     return SEPARATOR.join(part for part in parts if part)
@@ -66,6 +71,8 @@ class Branch:
 
     _internal = frozenset({"_initialized", "_parent", "_local", "_registered", "_cache", "_ready", "_free_index"})
     sep = SEPARATOR
+    _runs_user_code = False  # True for layers of ours that call functions of users
+    _computes_wide = False  # True for layers that compute in float32 in mixed precision: norms and losses
 
     _initialized: bool
     _parent: Branch | None

@@ -9,6 +9,7 @@ from singax.errors import ArgumentError, ShapeError
 from singax.ops.arithmetic import mul
 from singax.ops.checks import broadcast, floating, normal_axis
 from singax.ops.elementwise import clip
+from singax.ops.explain import named_in_errors
 from singax.ops.operation import operation
 
 Array = jax.Array
@@ -43,7 +44,7 @@ def gelu(x: Array, *, approximate: bool = False) -> Array:
 @operation("Softmax", attributes={"axis": "axis"})
 def softmax(x: Array, *, axis: int = -1) -> Array:
     """exp(x) normalised to sum 1 along `axis`."""
-    return jax.nn.softmax(x, axis=axis)
+    return jax.nn.softmax(floating(x), axis=normal_axis("softmax", axis, jnp.ndim(x)))
 
 
 @operation("Elu", attributes={"alpha": "alpha"})
@@ -130,16 +131,19 @@ def shrink(x: Array, *, lambd: float = 0.5, bias: float = 0.0) -> Array:
     return jnp.where(x > lambd, x - bias, jnp.where(x < -lambd, x + bias, jnp.zeros_like(x)))
 
 
+@named_in_errors
 def silu(x: Array) -> Array:
     """x · sigmoid(x) (Elfwing et al. 2018), also called swish. ONNX has had an operator for it only since opset 24."""
     return mul(x, sigmoid(x))
 
 
+@named_in_errors
 def relu6(x: Array) -> Array:
     """x limited to 0 … 6; the derivative is 1 at both ends."""
     return clip(x, min=0, max=6)
 
 
+@named_in_errors
 def hard_tanh(x: Array) -> Array:
     """x limited to −1 … 1; the derivative is 1 at both ends."""
     return clip(x, min=-1, max=1)

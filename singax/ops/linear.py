@@ -11,6 +11,7 @@ import numpy as np
 from singax.errors import ShapeError
 from singax.ops.arithmetic import add
 from singax.ops.checks import broadcast, one_of
+from singax.ops.explain import named_in_errors
 from singax.ops.operation import operation
 from singax.ops.shape import reshape
 
@@ -46,6 +47,7 @@ def gemm(
     return product + (C if beta == 1 else beta * C)
 
 
+@named_in_errors
 def add_bias(x: Array, b: Array, *, axis: int = 0) -> Array:
     """x (n, m) + b: b (m,) is added to every row if `axis` is 0, b (n,) to every column if it is 1."""
     one_of("add_bias", "axis", axis, (0, 1))

@@ -22,7 +22,8 @@ from typing import Any
 import jax
 from jax.extend.core import Primitive
 
-from singax.errors import DTypeError, ShapeError, SingaxError
+from singax.errors import SingaxError
+from singax.ops.explain import FROM_BELOW, NOT_ABOUT_INPUTS, explained
 
 Attributes = dict[str, Any]
 
@@ -71,32 +72,15 @@ class Operation:
             return _bind(self, arrays, attributes)
         try:
             return self.function(*arrays, **attributes)
-        except _OWN:
+        except SingaxError as error:
+            raise error.inside(self.name) from error.__cause__
+        except NOT_ABOUT_INPUTS:
             raise
-        except _FROM_JAX as error:
-            raise _explained(self.name, arrays, attributes, error) from error
+        except FROM_BELOW as error:
+            raise explained(self.name, arrays, attributes, error) from error
 
     def __repr__(self) -> str:
         return f"<operation {self.name} (ONNX: {self.twin.op_type or 'none'})>"
-
-
-_FROM_JAX = (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError, AttributeError)
-_OWN = (SingaxError, jax.errors.JAXTypeError, jax.errors.JAXIndexError)
-
-
-def _explained(name: str, arrays: Any, attributes: Attributes, error: Exception) -> SingaxError:
-    """An error from below as one of ours, which names the operation and what it received."""
-    arrays_only = all(hasattr(leaf, "dtype") or isinstance(leaf, int | float) for leaf in jax.tree.leaves(arrays))
-    kind = ShapeError if arrays_only and "dtype" not in str(error) else DTypeError
-    given = ", ".join(f"{key}={value!r}" for key, value in attributes.items())
-    received = ", ".join(filter(None, [described(arrays), given]))
-    return kind(f"{name} cannot take these inputs. Received: {received}. JAX says: {str(error).splitlines()[0]}")
-
-
-def described(arguments: Any) -> str:
-    """Shapes and dtypes of everything array-like in `arguments`, for messages."""
-    leaves = jax.tree.leaves(arguments)
-    return ", ".join(f"{v.dtype}{list(v.shape)}" if hasattr(v, "dtype") else repr(v) for v in leaves) or "nothing"
 
 
 _REGISTRY: dict[str, Operation] = {}
