@@ -2,7 +2,7 @@
 
 XLA:CPU has no quick path for the gradient of a grouped convolution, nor for convolution of single channels. Forward
 and gradient on two CPU cores, ratios to `lax.conv_general_dilated` with groups: single channels by places of the kernel
-0.04 to 0.55 (forward alone 0.02 to 0.22); 2 to 8 groups one by one 0.01 to 0.07, 32 groups by places of the kernel 0.01.
+0.04 to 0.55 (forward alone 0.02 to 0.22); 2 to 8 groups one by one 0.01 to 0.07, 32 groups by places 0.01.
 More than 27 places compile too slowly (7 × 7: 8.0 s against 1.4 s).
 """
 
