@@ -366,7 +366,7 @@ def test_bad_options() -> None:
     for option, value in (("weight_decay", 0.2), ("lr", opt.Constant(0.1)), ("lr_scale", 0.1)):
         with pytest.raises(sx.errors.ArgumentError, match="only a rate"):
             everything[option] = value
-    with pytest.raises(sx.errors.DTypeError, match="floating parameters. Received: int32"):
+    with pytest.raises(sx.errors.DTypeError, match=r"floating parameters\. Received: int32"):
         opt.SGD().apply("w", Tensor(data=[1], stores_grad=True), Tensor(data=[1]))
 
 
