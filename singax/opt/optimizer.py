@@ -208,7 +208,8 @@ class Optimizer(Updating, Averaging, tree.Stateful):
 
     def get_states(self) -> dict[str, Any]:
         """SINGA's form: `step_counter` as a NumPy number, and a dict name → Tensor for each kind of slot."""
-        slots: dict[str, dict[str, Tensor]] = {name: {} for name in self.slot_names.values()} | self._slots.held
+        kinds = [*self.slot_names.values(), *self._features.slots({})]
+        slots: dict[str, dict[str, Tensor]] = {name: {} for name in kinds} | self._slots.held
         states: dict[str, Any] = {"step_counter": np.float32(self._count())}
         states.update({self.public_names.get(slot, slot): dict(held) for slot, held in slots.items()})
         states.update(self._slots.shared)
@@ -226,7 +227,8 @@ class Optimizer(Updating, Averaging, tree.Stateful):
         """
         private = {public: slot for slot, public in self.public_names.items()}
         known = self.get_states()
-        unknown = sorted(set(states) - set(known))
+        waiting = self._of_optax(set(states) - set(known))
+        unknown = sorted(set(states) - set(known) - waiting)
         if unknown and type(self).set_states is Optimizer.set_states:
             raise NameMismatchError(
                 f"{type(self).__name__} has no state named {', '.join(unknown)}; known: {sorted(known)}"
@@ -236,9 +238,18 @@ class Optimizer(Updating, Averaging, tree.Stateful):
                 self.step_counter.set_value(int(np.asarray(value).reshape(())))
             elif name in known:
                 self._restore(private.get(name, name), known[name], value)
+            elif name in waiting:
+                self._slots.restore(name, value)
         for rate in self._rates():
             if not isinstance(rate.schedule, Constant):
                 rate.rewind(self._count())
+
+    def _of_optax(self, names: set[str]) -> set[str]:
+        """Which of these states an optax chain will have once it has met parameters."""
+        if not names:
+            return set()
+        slots, shared = self._kinds_of_optax()
+        return {n for n in names if n in slots or any(n == kind or n.startswith(f"{kind}.") for kind in shared)}
 
     def _restore(self, name: str, held: Any, value: Any) -> None:
         if isinstance(held, Tensor):

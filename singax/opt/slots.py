@@ -70,8 +70,11 @@ class Slots:
                 del held[key]
         return keys
 
-    def restore(self, slot: str, arrays: Mapping[str, Any]) -> None:
-        """Put values into slots; those of parameters that have not been met yet wait for them."""
+    def restore(self, slot: str, arrays: Any) -> None:
+        """Put values into slots, or into a shared value; those of parameters that have not been met wait for them."""
+        if not isinstance(arrays, Mapping):
+            self.shared[slot] = Tensor(data=np.asarray(arrays), requires_grad=False, name=slot)
+            return
         mine = self.held.setdefault(slot, {})
         for key, value in arrays.items():
             if key in mine:

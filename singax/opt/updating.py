@@ -155,11 +155,12 @@ class Updating:
         name = self._slots.names[key]
         if self.rate_is_ours:
             return (value - self.groups.rate(name, numbers["lr"], numbers["rates"])[0] * direction).astype(value.dtype)
-        scale = self.groups.rate(name, None, numbers["rates"]) if self.groups else None
-        return (value + (direction if scale is None else scale[0] * direction)).astype(value.dtype)
+        if self.groups.of(name):
+            direction = self.groups.rate(name, jnp.ones(1, jnp.float32), numbers["rates"])[0] * direction
+        return (value + direction).astype(value.dtype)
 
     def _parts(self, params: Mapping[str, Any]) -> dict[str, tuple[dict[str, Schedule], list[str]]]:
-        return self.groups.parts({key: self._slots.names[key] for key in params})
+        return self.groups.parts({key: self._slots.names.get(key, key) for key in params})
 
     # -- a subclass's own `apply` --------------------------------------------------------------------------------
 
@@ -248,6 +249,14 @@ class Updating:
 
     def _made_by_optax(self, params: Arrays) -> Any:
         return jax.eval_shape(self._init_of_optax, params)
+
+    def _kinds_of_optax(self) -> tuple[set[str], set[str]]:
+        """The slots that any optax chain will ask for, and the values that it shares between parameters."""
+        if self.slot_names or not self._has_transform():
+            return set(), set()
+        probe = {f"of rank {rank}": jax.ShapeDtypeStruct((1,) * rank, np.float32) for rank in range(5)}
+        slots, shared = self._made_by_optax(probe)
+        return set(slots), set(shared)
 
     def _init_of_optax(self, params: Arrays) -> tuple[SlotArrays, Arrays]:
         made: list[tuple[Arrays, SlotArrays, Arrays]] = []
