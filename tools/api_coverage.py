@@ -22,27 +22,23 @@ def _home(path: str) -> Any:
     return getattr(found, owner, None) if owner else found
 
 
-def _members(home: Any) -> set[str]:
-    """Names of a module or class, with those that instances get in `__init__`."""
-    names = set(dir(home))
-    if isinstance(home, type):
-        for base in home.__mro__:
-            names |= set(getattr(base, "__annotations__", {}))
-            code = getattr(base.__dict__.get("__init__"), "__code__", None)
-            names |= set(code.co_names) if code else set()
-    return names
+def _has(home: Any, name: str) -> bool:
+    """Whether a module or class has the name, or its instances get it in `__init__`."""
+    if hasattr(home, name):
+        return True
+    for base in getattr(home, "__mro__", ()):
+        code = getattr(base.__dict__.get("__init__"), "__code__", None)
+        if name in getattr(base, "__annotations__", {}) or (code and name in code.co_names):
+            return True
+    return False
 
 
 def missing() -> dict[str, list[str]]:
     """Path → SINGA's names that we neither have nor omit on purpose."""
-    found: dict[str, list[str]] = {}
+    found = {}
     for path, names in NAMES.items():
         home = _home(path)
-        known = _members(home) if home is not None else set()
-        lazy = (
-            (lambda name, home=home: home is not None and hasattr(home, name)) if not isinstance(home, type) else None
-        )
-        lost = [n for n in names.split() if n not in known and not (lazy and lazy(n)) and f"{path}.{n}" not in OMITTED]
+        lost = [name for name in names.split() if not _has(home, name) and f"{path}.{name}" not in OMITTED]
         if lost:
             found[path] = lost
     return found
@@ -52,13 +48,14 @@ def main() -> int:
     """Print a line for each module and class, then what is missing and omitted."""
     lost = missing()
     for path, names in NAMES.items():
-        total, gone = len(names.split()), len(lost.get(path, []))
-        omitted = sum(name.startswith(f"{path}.") and name.count(".") == path.count(".") + 1 for name in OMITTED)
-        print(f"{path:24} {total - gone - omitted:4} of {total:4}" + (f", {omitted} omitted" if omitted else ""))
+        wanted = names.split()
+        omitted = sum(f"{path}.{name}" in OMITTED for name in wanted)
+        present = len(wanted) - len(lost.get(path, [])) - omitted
+        print(f"{path:24} {present:4} of {len(wanted):4}" + (f", {omitted} omitted" if omitted else ""))
     for name, reason in OMITTED.items():
         print(f"omitted: {name}: {reason}")
-    for path, names in lost.items():
-        print(f"missing: {path}: {' '.join(names)}")
+    for path, left in lost.items():
+        print(f"missing: {path}: {' '.join(left)}")
     total = sum(len(names.split()) for names in NAMES.values())
     print(f"{total} names, {sum(map(len, lost.values()))} missing, {len(OMITTED)} omitted")
     return 1 if lost else 0

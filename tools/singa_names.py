@@ -72,17 +72,18 @@ NAMES: dict[str, str] = {
     """,
     "opt.DecayScheduler": "call",
     "opt.DistOpt": """
-        update all_reduce fused_all_reduce all_reduce_half fused_all_reduce_half sparsification fused_sparsification wait
-        backward_and_update backward_and_update_half backward_and_partial_update backward_and_sparse_update
+        update all_reduce fused_all_reduce all_reduce_half fused_all_reduce_half sparsification fused_sparsification
+        wait backward_and_update backward_and_update_half backward_and_partial_update backward_and_sparse_update
     """,
     "initializer": """
-        lecun_uniform lecun_normal glorot_uniform glorot_normal he_uniform he_normal eye orthogonal gaussian xavier glorot
-        msra
+        lecun_uniform lecun_normal glorot_uniform glorot_normal he_uniform he_normal eye orthogonal gaussian xavier
+        glorot msra
     """,
     "data": "ImageBatchIter",
     "data.ImageBatchIter": "start end",
     "image_tool": """
-        load_img crop crop_and_resize resize scale resize_by_hw color_cast enhance flip flip_down get_list_sample ImageTool
+        load_img crop crop_and_resize resize scale resize_by_hw color_cast enhance flip flip_down get_list_sample
+        ImageTool
     """,
     "image_tool.ImageTool": """
         load set append get num_augmentation scale_by_range scale_by_list resize_by_range resize_by_list
@@ -102,4 +103,6 @@ NAMES: dict[str, str] = {
     """,
 }
 
-OMITTED: dict[str, str] = {}
+OMITTED: dict[str, str] = {
+    "singa_wrap.Communicator": "NCCL's own interface; JAX communicates inside compiled programs, see opt.DistOpt",
+}

@@ -1,26 +1,23 @@
-"""SINGA's optimizers, and AdamW, as optax chains."""
+"""SINGA's optimizers as optax chains."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from singax.errors import ArgumentError
-from singax.opt.optimizer import Arrays, Optimizer
-from singax.opt.schedule import DecayScheduler, starts_at_zero
+from singax.opt.features import Options
+from singax.opt.optimizer import Optimizer
+from singax.opt.schedule import Hyper, is_zero
 
 if TYPE_CHECKING:
     import optax
 
 
-def _decayed(optimizer: Optimizer, hyper: Arrays, *links: Any) -> Any:
+def decayed(hyper: Hyper, *links: Any) -> Any:
     """A chain of `links`, preceded by L2 decay (g ← g + wd·w) unless it is zero."""
     import optax
 
-    decay = (
-        []
-        if starts_at_zero(optimizer.schedules["weight_decay"])
-        else [optax.add_decayed_weights(hyper["weight_decay"])]
-    )
+    decay = [] if hyper.absent("weight_decay") else [optax.add_decayed_weights(hyper["weight_decay"])]
     return optax.chain(optax.identity(), *decay, *links)
 
 
@@ -31,7 +28,9 @@ class SGD(Optimizer):
     and w ← w − lr·v, or with `nesterov` w ← w − lr·(g + μ·v).
 
     **Args** lr (0.1), momentum (0), dampening (0), weight_decay (0): numbers or schedules; nesterov (False); dtype is
-    SINGA's and has no effect: slots have the dtype of their parameter.
+    SINGA's and has no effect: slots have the dtype of their parameter; and the options of `Optimizer`.
+
+    *Differences from SINGA*: a schedule that starts at 0 is no constant 0, and counts.
 
     **Raises** `ArgumentError` for negative values, and for nesterov without momentum or with dampening.
 
@@ -42,6 +41,7 @@ class SGD(Optimizer):
     """
 
     slot_names: ClassVar[dict[str, str]] = {"trace": "momentum"}
+    public_names: ClassVar[dict[str, str]] = {"momentum": "moments"}
 
     def __init__(
         self,
@@ -51,68 +51,67 @@ class SGD(Optimizer):
         weight_decay: Any = 0,
         nesterov: bool = False,
         dtype: Any = None,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay)
+        schedules = {"momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
+        super().__init__(lr, dtype, schedules=schedules, **options)
         self.nesterov = nesterov
-        for name in ("momentum", "weight_decay"):
-            _check_not_negative(self, name)
-        still = starts_at_zero(self.schedules["momentum"])
-        if nesterov and (still or not starts_at_zero(self.schedules["dampening"])):
-            raise ArgumentError("Nesterov momentum needs a momentum above 0 and a dampening of 0")
+        if nesterov and (is_zero(self.schedules["momentum"]) or not is_zero(self.schedules["dampening"])):
+            raise ArgumentError(
+                "Nesterov momentum needs a momentum above 0 and a dampening of 0. "
+                f"Received: momentum={momentum}, dampening={dampening}"
+            )
 
-    def transform(self, hyper: Arrays) -> optax.GradientTransformation:
+    def transform(self, hyper: Hyper) -> optax.GradientTransformation:
         import optax
 
-        if starts_at_zero(self.schedules["momentum"]):
-            return _decayed(self, hyper)
-        dampened = not starts_at_zero(self.schedules["dampening"])
-        links = [optax.scale(1 - hyper["dampening"])] if dampened else []
-        return _decayed(self, hyper, *links, optax.trace(hyper["momentum"], nesterov=self.nesterov))
-
-    def get_states(self) -> dict[str, Any]:
-        states = super().get_states()
-        states["moments"] = states.pop("momentum", {})
-        return states
-
-    def set_states(self, states: Any) -> None:
-        super().set_states({("momentum" if name == "moments" else name): held for name, held in states.items()})
+        if hyper.absent("momentum"):
+            return decayed(hyper)
+        links = [] if hyper.absent("dampening") else [optax.scale(1 - hyper["dampening"])]
+        return decayed(hyper, *links, optax.trace(hyper["momentum"], nesterov=self.nesterov))
 
 
 class RMSProp(Optimizer):
     """r ← ρ·r + (1 − ρ)·g²; w ← w − lr·g / sqrt(r + ε), with g ← g + weight_decay·w (Tieleman and Hinton 2012).
 
-    **Args** lr (0.1), rho (0.9), epsilon (1e-8), weight_decay (0): numbers or schedules.
+    **Args** lr (0.1), rho (0.9), epsilon (1e-8), weight_decay (0): numbers or schedules; and the options of
+    `Optimizer`.
     """
 
     slot_names: ClassVar[dict[str, str]] = {"nu": "running_average"}
 
-    def __init__(self, lr: Any = 0.1, rho: Any = 0.9, epsilon: Any = 1e-8, weight_decay: Any = 0) -> None:
-        super().__init__(lr, rho=rho, epsilon=epsilon, weight_decay=weight_decay)
-        _check_not_negative(self, "weight_decay")
+    def __init__(
+        self,
+        lr: Any = 0.1,
+        rho: Any = 0.9,
+        epsilon: Any = 1e-8,
+        weight_decay: Any = 0,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(lr, schedules={"rho": rho, "epsilon": epsilon, "weight_decay": weight_decay}, **options)
 
-    def transform(self, hyper: Arrays) -> optax.GradientTransformation:
+    def transform(self, hyper: Hyper) -> optax.GradientTransformation:
         import optax
 
         scale = optax.scale_by_rms(decay=hyper["rho"], eps=hyper["epsilon"], initial_scale=0.0, eps_in_sqrt=True)
-        return _decayed(self, hyper, scale)
+        return decayed(hyper, scale)
 
 
 class AdaGrad(Optimizer):
     """h ← h + g²; w ← w − lr·g / sqrt(h + ε), with g ← g + weight_decay·w (Duchi et al. 2011).
 
-    **Args** lr (0.1), epsilon (1e-8), weight_decay (0): numbers or schedules.
+    **Args** lr (0.1), epsilon (1e-8), weight_decay (0): numbers or schedules; and the options of `Optimizer`.
     """
 
     slot_names: ClassVar[dict[str, str]] = {"sum_of_squares": "history"}
 
-    def __init__(self, lr: Any = 0.1, epsilon: Any = 1e-8, weight_decay: Any = 0) -> None:
-        super().__init__(lr, epsilon=epsilon, weight_decay=weight_decay)
-        _check_not_negative(self, "weight_decay")
+    def __init__(self, lr: Any = 0.1, epsilon: Any = 1e-8, weight_decay: Any = 0, **options: Unpack[Options]) -> None:
+        super().__init__(lr, schedules={"epsilon": epsilon, "weight_decay": weight_decay}, **options)
 
-    def transform(self, hyper: Arrays) -> optax.GradientTransformation:
+    def transform(self, hyper: Hyper) -> optax.GradientTransformation:
         import optax
 
-        return _decayed(self, hyper, optax.scale_by_rss(initial_accumulator_value=0.0, eps=hyper["epsilon"]))
+        return decayed(hyper, optax.scale_by_rss(initial_accumulator_value=0.0, eps=hyper["epsilon"]))
 
 
 class Adam(Optimizer):
@@ -120,78 +119,30 @@ class Adam(Optimizer):
 
     Weight decay is L2: g ← g + weight_decay·w before the moments (Kingma and Ba 2015).
 
-    **Args** lr (0.1), beta_1 (0.9), beta_2 (0.999), epsilon (1e-8), weight_decay (0): numbers or schedules.
+    **Args** lr (0.1), beta_1 (0.9), beta_2 (0.999), epsilon (1e-8), weight_decay (0): numbers or schedules; and the
+    options of `Optimizer`.
     """
 
     slot_names: ClassVar[dict[str, str]] = {"mu": "m", "nu": "v"}
 
     def __init__(
-        self, lr: Any = 0.1, beta_1: Any = 0.9, beta_2: Any = 0.999, epsilon: Any = 1e-8, weight_decay: Any = 0
+        self,
+        lr: Any = 0.1,
+        beta_1: Any = 0.9,
+        beta_2: Any = 0.999,
+        epsilon: Any = 1e-8,
+        weight_decay: Any = 0,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(lr, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, weight_decay=weight_decay)
-        _check_not_negative(self, "weight_decay")
+        schedules = {"beta_1": beta_1, "beta_2": beta_2, "epsilon": epsilon, "weight_decay": weight_decay}
+        super().__init__(lr, schedules=schedules, **options)
 
-    def transform(self, hyper: Arrays) -> optax.GradientTransformation:
-        return _decayed(self, hyper, _scale_by_adam(hyper))
-
-
-class AdamW(Adam):
-    """Adam with decoupled weight decay: w ← w − lr·(direction + weight_decay·w) (Loshchilov and Hutter 2019).
-
-    **Args** as for `Adam`; defaults lr 0.001, weight_decay 0.01.
-    """
-
-    def __init__(
-        self, lr: Any = 0.001, beta_1: Any = 0.9, beta_2: Any = 0.999, epsilon: Any = 1e-8, weight_decay: Any = 0.01
-    ) -> None:
-        super().__init__(lr, beta_1, beta_2, epsilon, weight_decay)
-
-    def transform(self, hyper: Arrays) -> optax.GradientTransformation:
-        import optax
-
-        return optax.chain(_scale_by_adam(hyper), optax.add_decayed_weights(hyper["weight_decay"]))
+    def transform(self, hyper: Hyper) -> optax.GradientTransformation:
+        return decayed(hyper, scale_by_adam(hyper))
 
 
-class Optax(Optimizer):
-    """Any `optax.GradientTransformation`, learning rate included: w ← w + update.
-
-    >>> import optax, singax as sx
-    >>> w = sx.Tensor(data=[1.0], stores_grad=True)
-    >>> Optax(optax.sgd(0.5)).apply("w", w, sx.Tensor(data=[1.0])); w.to_numpy()
-    array([0.5], dtype=float32)
-    """
-
-    _scaled_by_lr = False
-
-    def __init__(self, tx: optax.GradientTransformation) -> None:
-        if not (hasattr(tx, "init") and hasattr(tx, "update")):
-            raise ArgumentError(f"Optax takes an optax.GradientTransformation. Received: {type(tx).__name__}")
-        super().__init__(1.0)
-        self.tx = tx
-
-    def transform(self, hyper: Arrays) -> optax.GradientTransformation:
-        return self.tx
-
-    @property
-    def lr(self) -> Any:
-        """The rate is part of the transformation: it can be neither read nor set here."""
-        raise ArgumentError("the learning rate of Optax is part of its transformation: use an optax schedule there")
-
-    @lr.setter
-    def lr(self, lr: Any) -> None:
-        _ = self.lr
-
-    def __repr__(self) -> str:
-        return "Optax(…)"
-
-
-def _scale_by_adam(hyper: Arrays) -> Any:
+def scale_by_adam(hyper: Hyper, **options: Any) -> Any:
+    """Adam's direction."""
     import optax
 
-    return optax.scale_by_adam(b1=hyper["beta_1"], b2=hyper["beta_2"], eps=hyper["epsilon"])
-
-
-def _check_not_negative(optimizer: Optimizer, name: str) -> None:
-    schedule = optimizer.schedules[name]
-    if isinstance(schedule, DecayScheduler) and schedule.init_value < 0:
-        raise ArgumentError(f"{name} must not be negative. Received: {schedule.init_value}")
+    return optax.scale_by_adam(b1=hyper["beta_1"], b2=hyper["beta_2"], eps=hyper["epsilon"], **options)
