@@ -22,12 +22,16 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 
 import jax
+import lstm_others
+import lstm_plain
+import lstm_singax
 import numpy as np
 import optax
 import plain_models
@@ -35,47 +39,58 @@ import singax_models
 
 import singax as sx
 
+Batch = tuple[np.ndarray, np.ndarray]
+Loop = Callable[[int], Any]  # runs so many steps and returns the last loss, still in flight
+
+
+def image_batch(rng: np.random.Generator, shape: tuple[int, ...]) -> Batch:
+    """Random inputs and ten classes."""
+    return rng.standard_normal(shape, np.float32), rng.integers(0, 10, shape[0]).astype(np.int32)
+
 
 class Case(NamedTuple):
-    """A model on both sides, the shape of its input, and how many steps make a round."""
+    """A model on both sides, the shape of its input, and how many steps make a round.
 
-    singax: Callable[[float], singax_models.Trained]
+    `by_hand` is the module with the steps of the hand-written side; `others` are further columns.
+    """
+
+    singax: Callable[[float], Any]
     plain: Callable[[], plain_models.Plain]
     shape: tuple[int, ...]
     steps: int
+    batch: Callable[[np.random.Generator, tuple[int, ...]], Batch] = image_batch
+    by_hand: Any = plain_models
+    others: Mapping[str, Callable[[float, list[Batch]], Loop]] = MappingProxyType({})
 
 
 CASES = {
     "mlp": Case(singax_models.MLP, plain_models.mlp, (32, 64), 1000),
     "cnn": Case(singax_models.CNN, plain_models.cnn, (64, 1, 28, 28), 30),
     "resnet18": Case(singax_models.ResNet18, plain_models.resnet18, (32, 3, 32, 32), 2),
+    "char_lstm": Case(
+        lstm_singax.CharLSTM, lstm_plain.char_lstm, (32, 50), 5, lstm_plain.batch, lstm_plain, lstm_others.OTHERS
+    ),
 }
 LR = 0.01
-
-Batch = tuple[np.ndarray, np.ndarray]
-Loop = Callable[[int], Any]  # runs so many steps and returns the last loss, still in flight
 
 
 def batches(case: Case, count: int = 4) -> list[Batch]:
     """Random batches."""
     rng = np.random.default_rng(1)
-    return [
-        (rng.standard_normal(case.shape, np.float32), rng.integers(0, 10, case.shape[0]).astype(np.int32))
-        for _ in range(count)
-    ]
+    return [case.batch(rng, case.shape) for _ in range(count)]
 
 
 # -- the two sides ----------------------------------------------------------------------------------------------
 
 
-def singax_model(case: Case) -> singax_models.Trained:
+def singax_model(case: Case) -> Any:
     """The compiled singax model."""
     net = case.singax(LR)
-    net.compile([sx.Placeholder(case.shape)], is_train=True, use_graph=True)
+    net.compile([sx.Placeholder(case.shape, dtype=batches(case, 1)[0][0].dtype)], is_train=True, use_graph=True)
     return net
 
 
-def singax_loop(net: singax_models.Trained, data: list[Batch]) -> Loop:
+def singax_loop(net: Any, data: list[Batch]) -> Loop:
     """Steps of the singax model."""
 
     def loop(steps: int) -> Any:
@@ -88,7 +103,7 @@ def singax_loop(net: singax_models.Trained, data: list[Batch]) -> Loop:
 
 def plain_loop(case: Case, state: plain_models.State, data: list[Batch]) -> Loop:
     """Steps of the hand-written model."""
-    step = plain_models.make_step(case.plain(), LR)
+    step = case.by_hand.make_step(case.plain(), LR)
 
     def loop(steps: int) -> Any:
         nonlocal state
@@ -99,50 +114,57 @@ def plain_loop(case: Case, state: plain_models.State, data: list[Batch]) -> Loop
     return loop
 
 
-def equal_state(case: Case, net: singax_models.Trained) -> plain_models.State:
+def equal_state(case: Case, net: Any) -> plain_models.State:
     """A hand-written state with the values of the singax model."""
     held = {name: np.array(tensor.to_numpy()) for name, tensor in net.get_states().items()}
     shapes = case.plain().shapes
     if {name: value.shape for name, value in held.items()} != shapes:
         raise SystemExit(f"the two models differ: {sorted(held)} and {sorted(shapes)}")
     running = {name: held.pop(name) for name in shapes if "running" in name}
-    return plain_models.start(held, running, LR)
+    return case.by_hand.start(held, running, LR)
 
 
 # -- measuring --------------------------------------------------------------------------------------------------
 
 
 class Steps(NamedTuple):
-    """What a row of the first table says."""
+    """What a row of the first table says: medians, the ratios and the difference within a round."""
 
     plain: float
-    singax: float
+    own: float
     ratio: float
+    cpu_ratio: float
     difference: float
 
 
-def measure_steps(case: Case, rounds: int) -> tuple[Steps, float]:
-    """Medians over interleaved rounds, and the largest difference of the first three losses."""
+def measure_steps(case: Case, rounds: int) -> tuple[dict[str, Steps], float]:
+    """Each side against the hand-written one in interleaved rounds, and the largest gap of singax's first losses."""
     data = batches(case)
     net = singax_model(case)
     plain, singax = plain_loop(case, equal_state(case, net), data), singax_loop(net, data)
     gaps = [abs(float(plain(1)) - float(singax(1)[0])) for _ in range(3)]
-    pairs = []
+    loops = {"hand-written": plain, "singax": singax, **{n: make(LR, data) for n, make in case.others.items()}}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in loops}
     for number in range(rounds):
-        sides = (plain, singax) if number % 2 else (singax, plain)
-        times = {side: seconds(side, case.steps) for side in sides}
-        pairs.append((times[plain], times[singax]))
-    medians = [statistics.median(values) for values in zip(*pairs, strict=True)]
-    ratio = statistics.median(b / a for a, b in pairs)
-    return Steps(*medians, ratio, statistics.median(b - a for a, b in pairs)), max(gaps)
+        for name in loops if number % 2 else reversed(loops):
+            times[name].append(seconds(loops[name], case.steps))
+    first = times.pop("hand-written")
+    return {name: compared(first, own) for name, own in times.items()}, max(gaps)
 
 
-def seconds(loop: Loop, steps: int) -> float:
-    """Seconds per step."""
+def compared(plain: list[tuple[float, float]], own: list[tuple[float, float]]) -> Steps:
+    """The row of a side with these wall and processor seconds."""
+    pairs = list(zip(plain, own, strict=True))
+    rows = [(a, b, b / a, cpu_b / cpu_a, b - a) for (a, cpu_a), (b, cpu_b) in pairs]
+    return Steps(*(statistics.median(values) for values in zip(*rows, strict=True)))
+
+
+def seconds(loop: Loop, steps: int) -> tuple[float, float]:
+    """Wall and processor seconds per step."""
     jax.block_until_ready(loop(max(1, steps // 10)))
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     jax.block_until_ready(loop(steps))
-    return (time.perf_counter() - start) / steps
+    return (time.perf_counter() - start) / steps, (time.process_time() - cpu) / steps
 
 
 class Cold(NamedTuple):
@@ -182,8 +204,8 @@ def cold_start(side: str, case: Case) -> tuple[float, float]:
     if side == "singax":
         loop = singax_loop(singax_model(case), data)
     else:
-        drawn = plain_models.draw(case.plain().shapes)
-        loop = plain_loop(case, plain_models.start(*drawn, LR), data)
+        drawn = case.by_hand.draw(case.plain().shapes)
+        loop = plain_loop(case, case.by_hand.start(*drawn, LR), data)
     jax.block_until_ready(loop(1))
     return time.perf_counter() - start, time.process_time() - cpu
 
@@ -194,11 +216,13 @@ def cold_start(side: str, case: Case) -> tuple[float, float]:
 def print_steps(names: Sequence[str], rounds: int) -> None:
     """The table of step times."""
     print(f"step time, {rounds} interleaved rounds")
-    print(f"{'model':10}{'hand-written':>14}{'singax':>12}{'ratio':>8}{'difference':>13}{'max loss gap':>14}")
+    print(f"{'model':11}{'side':9}{'hand-written':>14}{'side':>12}{'ratio':>8}{'CPU ratio':>11}{'difference':>13}")
     for name in names:
-        steps, gap = measure_steps(CASES[name], rounds)
-        times = f"{steps.plain * 1e3:11.3f} ms{steps.singax * 1e3:9.3f} ms{steps.ratio:8.3f}"
-        print(f"{name:10}{times}{steps.difference * 1e6:10.1f} µs{gap:14.1e}", flush=True)
+        sides, gap = measure_steps(CASES[name], rounds)
+        for side, steps in sides.items():
+            times = f"{steps.plain * 1e3:11.3f} ms{steps.own * 1e3:9.3f} ms{steps.ratio:8.3f}{steps.cpu_ratio:11.3f}"
+            print(f"{name:11}{side:9}{times}{steps.difference * 1e6:10.1f} µs", flush=True)
+        print(f"{name:11}largest gap of the first three losses: {gap:.1e}", flush=True)
 
 
 def print_cold(names: Sequence[str], repetitions: int) -> None:

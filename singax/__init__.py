@@ -4,11 +4,39 @@ Layers are pure functions; `compile` traces a Module with abstract placeholders 
 training step becomes one XLA program with donated state. See ARCHITECTURE.md.
 """
 
-from singax import autograd, device, dtypes, errors, initializer, layer, model, ops, opt, tensor
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from singax import (
+    autograd,
+    device,
+    dtypes,
+    errors,
+    initializer,
+    layer,
+    metric,
+    model,
+    ops,
+    opt,
+    singa_wrap,
+    tensor,
+    utils,
+)
 from singax.dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
 from singax.errors import SingaxError
 from singax.model import Model
 from singax.module import Module, step
 from singax.tensor import PlaceHolder, Placeholder, Tensor, from_numpy, to_numpy
+
+_LAZY = ("data", "image_tool", "snapshot")  # loaded when they are first used, since they need more than JAX
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"singax.{name}")
+    raise AttributeError(f"module 'singax' has no attribute {name!r}")
+
 
 __version__ = "0.1.0"

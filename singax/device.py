@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import copy
 import functools
+import time
+import warnings
 import weakref
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -55,6 +58,10 @@ class Device:
         """−1 for the CPU, otherwise the number of the accelerator."""
         return -1 if self.jax_device.platform == "cpu" else int(self.jax_device.id)
 
+    def host(self) -> Device:
+        """The host CPU."""
+        return create_cpu_device()
+
     def SetRandSeed(self, seed: int) -> None:
         """Seed parameters that are created from now on, in-place fills, and the dropout of every live model."""
         set_seed(seed)
@@ -62,6 +69,62 @@ class Device:
     def Sync(self) -> None:
         """Wait until everything submitted so far has run."""
         jax.effects_barrier()
+
+    def Reset(self) -> None:
+        """Forget the time profile and its settings. The seed stays."""
+        step_times.reset()
+
+    def EnableGraph(self, enable: bool) -> None:
+        """A device records no operations: False says what is so anyway, True warns and changes nothing.
+
+        Training steps are compiled by `Model.compile(use_graph=True)` or `Model.graph(True)`.
+        """
+        if enable:
+            warnings.warn(
+                "EnableGraph(True) has no effect: a device records no operations, they run at once. Use "
+                "Model.compile(use_graph=True) or Model.graph(True) to compile training steps",
+                stacklevel=2,
+            )
+
+    def graph_enabled(self) -> bool:
+        """False: operations are never recorded for later."""
+        return False
+
+    def ResetGraph(self) -> None:
+        """Nothing to do: a device records no operations."""
+
+    def RunGraph(self, serial: bool = False) -> None:
+        """Wait for everything that was submitted. Nothing is recorded, so nothing is left to run, serial or not."""
+        self.Sync()
+
+    def SetVerbosity(self, verbosity: int) -> None:
+        """What is timed from now on, on all devices: 0 nothing (default), 1 each compiled step.
+
+        A timed step is waited for. *Differences from SINGA*: operations cannot be timed one by one (2, 3), nor forward
+        and backward apart, since a step is one program: `jax.profiler.trace` shows what is inside.
+        """
+        if verbosity not in (0, 1):
+            raise ArgumentError(
+                "verbosity is 0 or 1: a step is one program, whose operations jax.profiler.trace shows. "
+                f"Received: {verbosity!r}"
+            )
+        step_times.verbosity = int(verbosity)
+
+    def SetSkipIteration(self, skip_iteration: int) -> None:
+        """How many runs of each step `PrintTimeProfiling` leaves out at the start (default 5)."""
+        if isinstance(skip_iteration, bool) or not isinstance(skip_iteration, int) or skip_iteration < 0:
+            raise ArgumentError(f"the number of runs to skip is 0 or more. Received: {skip_iteration!r}")
+        step_times.skip = skip_iteration
+
+    def PrintTimeProfiling(self) -> None:
+        """Print the mean seconds of each compiled step, if `SetVerbosity(1)` was called before it ran."""
+        if step_times.verbosity:
+            print(step_times.report())
+
+    @staticmethod
+    def EnableLazyAlloc(enable: bool) -> None:
+        """See `enable_lazy_alloc`."""
+        enable_lazy_alloc(enable)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and self.jax_device == other.jax_device
@@ -71,6 +134,34 @@ class Device:
 
     def __repr__(self) -> str:
         return "Device(default)" if self.platform is None else f"Device({self.platform}:{self.index})"
+
+
+class StepTimes:
+    """How long the runs of each compiled step took; filled while `verbosity` is not 0."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing is timed, and nothing has been."""
+        self.verbosity, self.skip = 0, 5
+        self.seconds: dict[str, list[float]] = {}
+
+    def timed(self, name: str, run: Callable[[], Any]) -> Any:
+        """The result of `run()`, a tree of arrays, which is waited for."""
+        start = time.perf_counter()
+        result = jax.block_until_ready(run())
+        self.seconds.setdefault(name, []).append(time.perf_counter() - start)
+        return result
+
+    def report(self) -> str:
+        """A line for each step: the mean over its runs but the first `skip`."""
+        lines = [_mean_line(name, runs[self.skip :], len(runs)) for name, runs in self.seconds.items()]
+        return "\n".join(["Time Profiling:", *(lines or ["no compiled step has run"])])
+
+
+def _mean_line(name: str, kept: list[float], runs: int) -> str:
+    return f"{name}: {sum(kept) / len(kept):.6f} sec" if kept else f"{name}: {runs} runs, all of them skipped"
 
 
 class Randomness:
@@ -119,6 +210,7 @@ def key_words(seed: int) -> np.ndarray:
 
 
 randomness = Randomness()
+step_times = StepTimes()
 free_generator = Generator()
 default_device = Device()
 
@@ -145,12 +237,88 @@ def create_cpu_device() -> Device:
 
 def create_cuda_gpu() -> Device:
     """GPU 0. Raises `DeviceNotFoundError` where there is none."""
-    return create("gpu")
+    return create_cuda_gpu_on(0)
 
 
 def create_cuda_gpu_on(device_id: int) -> Device:
     """GPU `device_id`. Raises `DeviceNotFoundError` where there is none."""
-    return create(f"gpu:{device_id}")
+    return create(f"gpu:{_count('a GPU', device_id)}")
+
+
+def create_cuda_gpus(num: int) -> list[Device]:
+    """GPUs 0 to num − 1. Raises `DeviceNotFoundError` where there are fewer."""
+    return create_cuda_gpus_on(range(_count("a number of GPUs", num)))
+
+
+def create_cuda_gpus_on(device_ids: Iterable[int]) -> list[Device]:
+    """The GPUs with these numbers. Raises `DeviceNotFoundError` where one is missing."""
+    return [create_cuda_gpu_on(device_id) for device_id in device_ids]
+
+
+def get_num_gpus() -> int:
+    """How many GPUs JAX sees on this machine; 0 where there are none."""
+    return len(get_gpu_ids())
+
+
+def get_gpu_ids() -> list[int]:
+    """The numbers of the GPUs."""
+    try:
+        return list(range(len(jax.local_devices(backend="gpu"))))
+    except RuntimeError:
+        return []
+
+
+def get_gpu_mem_size(id: int) -> tuple[int, int]:
+    """(free, total) bytes of what JAX may use on GPU `id`. Raises `DeviceNotFoundError` where there is none.
+
+    *Differences from SINGA*: JAX takes a part of the memory for itself, three quarters by default; that part is meant.
+    """
+    stats = _memory_of(create_cuda_gpu_on(id))
+    return stats["bytes_limit"] - stats["bytes_in_use"], stats["bytes_limit"]
+
+
+def device_query(id: int, verbose: bool = False) -> str:
+    """What GPU `id` is; with `verbose`, the platform and the use of its memory too."""
+    found = create_cuda_gpu_on(id)
+    text = f"gpu:{id}: {found.jax_device.device_kind}"
+    if not verbose:
+        return text
+    details = {"platform": found.jax_device.client.platform_version, **_memory_of(found)}
+    return "\n".join([text, *(f"  {key}: {value}" for key, value in details.items())])
+
+
+def _memory_of(found: Device) -> dict[str, int]:
+    stats = found.jax_device.memory_stats() or {}
+    if not {"bytes_limit", "bytes_in_use"} <= set(stats):
+        raise DeviceNotFoundError(f"JAX reports no memory of {found}. Received: {sorted(stats)}")
+    return stats
+
+
+def _count(what: str, number: Any) -> int:
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
+        raise ArgumentError(f"{what} is an integer of 0 or more. Received: {number!r}")
+    return int(number)
+
+
+def create_opencl_device() -> Device:
+    """Raises `DeviceNotFoundError`: XLA has no OpenCL devices."""
+    raise DeviceNotFoundError("XLA has no OpenCL devices: use create_cpu_device() or create('gpu')")
+
+
+def get_num_opencl_platforms() -> int:
+    """0: XLA has no OpenCL devices."""
+    return 0
+
+
+def get_num_opencl_devices() -> int:
+    """0: XLA has no OpenCL devices."""
+    return 0
+
+
+def enable_lazy_alloc(enable: bool) -> None:
+    """Memory is always allocated when values come: True says what is so anyway, False warns and changes nothing."""
+    if not enable:
+        warnings.warn("enable_lazy_alloc(False) has no effect: memory is allocated when values come", stacklevel=2)
 
 
 def create(name: str) -> Device:
@@ -158,8 +326,8 @@ def create(name: str) -> Device:
 
     Raises `ArgumentError` for a malformed name and `DeviceNotFoundError` for one that this machine does not have.
     """
-    platform, _, index = name.partition(":")
-    if not platform or not (index or "0").isdigit():
+    platform, _, index = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if not platform or not (index or "0").isdecimal():
         raise ArgumentError(f"a device is named 'platform' or 'platform:index', such as 'gpu:1'. Received: {name!r}")
     found = Device(_PLATFORM_NAMES.get(platform, platform), int(index or 0))
     _ = found.jax_device
@@ -170,4 +338,19 @@ def as_place(device: Any) -> Any:
     """What `jax.device_put` takes for `device`: a Device, a name, a `jax.Device`, a `Sharding`, or None (default)."""
     if isinstance(device, str):
         device = create(device)
-    return device.place if isinstance(device, Device) else device
+    if isinstance(device, Device):
+        return device.place
+    if device is None or isinstance(device, jax.Device | jax.sharding.Sharding):
+        return device
+    raise ArgumentError(
+        f"a device is a Device, a name such as 'gpu:0', a jax.Device or a Sharding. Received: {device!r}"
+    )
+
+
+def from_place(place: Any) -> Any:
+    """The Device for what `as_place` gives; a `Sharding` over several devices stays one."""
+    if isinstance(place, jax.sharding.Sharding) and len(place.device_set) == 1:
+        (place,) = place.device_set
+    if not isinstance(place, jax.Device):
+        return default_device if place is None else place
+    return Device(place.platform, jax.local_devices(backend=place.platform).index(place))

@@ -48,7 +48,7 @@ def canonical(dtype: DTypeLike) -> DType:
 def _numpy_dtype(dtype: Any) -> np.dtype | None:
     try:
         return None if dtype is None else np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         return None
 
 

@@ -83,3 +83,11 @@ class NameMismatchError(SingaxError, KeyError):
 
 class DeviceNotFoundError(SingaxError, RuntimeError):
     """The device asked for is not on this machine."""
+
+
+class FileFormatError(SingaxError, ValueError):
+    """A file does not hold what its format promises, or a value does not fit the format."""
+
+
+class DataError(SingaxError, RuntimeError):
+    """A worker that prepares data failed or has ended."""

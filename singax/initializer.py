@@ -1,7 +1,7 @@
 """Initializers: SINGA's functions, which fill a Tensor in place, and the names that layers accept.
 
-Fans: a 2-d shape is (in, out); 3-d and up is channels first, (out, in, *kernel). A scale s gives N(0, s/fan) or
-U(±sqrt(3 s/fan)).
+Fans: a 2-d shape is (in, out); 3-d to 5-d is channels first, (out, in, *kernel); otherwise both are the root of the
+size. A scale s gives N(0, s/fan) or U(±sqrt(3 s/fan)).
 
 >>> import singax as sx
 >>> t = sx.Tensor((1000, 100)); he_uniform(t)
@@ -19,15 +19,18 @@ from singax import recipes
 from singax.errors import ArgumentError, NameMismatchError, ShapeError
 from singax.recipes import Recipe
 from singax.tensor import Tensor
+from singax.tensor.values import real
 
 Sizes = tuple[int, ...]
 
 
 def _compute_fans(shape: Sizes, data_format: str = "channels_first") -> tuple[float, float]:
     """(fan_in, fan_out) of a weight of this shape."""
+    if data_format not in ("channels_first", "channels_last"):
+        raise ArgumentError(f'data_format is "channels_first" or "channels_last". Received: {data_format!r}')
     if len(shape) == 2:
         return shape[0], shape[1]
-    if len(shape) < 2:
+    if not 3 <= len(shape) <= 5:
         return math.sqrt(math.prod(shape)), math.sqrt(math.prod(shape))
     if data_format == "channels_last":
         return shape[-2] * math.prod(shape[:-2]), shape[-1] * math.prod(shape[:-2])
@@ -43,16 +46,22 @@ def _scaled(shape: Sizes, scale: float, fan: float, distribution: str) -> Recipe
     )
 
 
-def _family(scale: float, pick: Callable[[float, float], float], distribution: str) -> Callable[[Sizes], Recipe]:
-    return lambda shape: _scaled(shape, scale, pick(*_compute_fans(shape)), distribution)
+def _family(scale: float, mode: str, distribution: str) -> Callable[[Sizes], Recipe]:
+    return lambda shape: _scaled(shape, scale, _FANS[mode](*_compute_fans(shape)), distribution)
 
 
-def _fan_in(fan_in: float, fan_out: float) -> float:
-    return fan_in
+_FANS: dict[str, Callable[[float, float], float]] = {
+    "fan_in": lambda fan_in, fan_out: fan_in,
+    "fan_out": lambda fan_in, fan_out: fan_out,
+    "fan_avg": lambda fan_in, fan_out: (fan_in + fan_out) / 2,
+}
 
 
-def _mean(fan_in: float, fan_out: float) -> float:
-    return (fan_in + fan_out) / 2
+def _first(name: str, shape: Sizes, count: int) -> Sizes:
+    """The first `count` sizes, which are all that SINGA's deprecated initializers look at."""
+    if len(shape) < count:
+        raise ShapeError(f"{name} fills a tensor of at least {count} axes. Received shape {shape}")
+    return shape[:count]
 
 
 def _eye(shape: Sizes) -> Recipe:
@@ -67,21 +76,27 @@ def _orthogonal(shape: Sizes, gain: float = 1.0) -> Recipe:
     return recipes.Orthogonal(gain)
 
 
+def _shape_of(t: Any) -> Sizes:
+    if not isinstance(t, Tensor):
+        raise ArgumentError(f"an initializer fills a Tensor. Received: {type(t).__name__}")
+    return t._known_shape()
+
+
 NAMES: dict[str, Callable[[Sizes], Recipe]] = {
     "zeros": lambda shape: recipes.Constant(0.0),
     "ones": lambda shape: recipes.Constant(1.0),
     "gaussian": lambda shape: recipes.Normal(0.0, 1.0),
     "normal": lambda shape: recipes.Normal(0.0, 1.0),
     "uniform": lambda shape: recipes.Uniform(-1.0, 1.0),
-    "lecun_uniform": _family(1.0, _fan_in, "uniform"),
-    "lecun_normal": _family(1.0, _fan_in, "normal"),
-    "glorot_uniform": _family(1.0, _mean, "uniform"),
-    "glorot_normal": _family(1.0, _mean, "normal"),
-    "he_uniform": _family(2.0, _fan_in, "uniform"),
-    "he_normal": _family(2.0, _fan_in, "normal"),
-    "xavier": _family(1.0, _mean, "uniform"),
-    "glorot": _family(1.0, _mean, "normal"),
-    "msra": lambda shape: recipes.Normal(0.0, math.sqrt(2.0 / max(1, shape[0]))),
+    "lecun_uniform": _family(1.0, "fan_in", "uniform"),
+    "lecun_normal": _family(1.0, "fan_in", "normal"),
+    "glorot_uniform": _family(1.0, "fan_avg", "uniform"),
+    "glorot_normal": _family(1.0, "fan_avg", "normal"),
+    "he_uniform": _family(2.0, "fan_in", "uniform"),
+    "he_normal": _family(2.0, "fan_in", "normal"),
+    "xavier": lambda shape: _scaled(shape, 1.0, sum(_first("xavier", shape, 2)) / 2, "uniform"),
+    "glorot": lambda shape: _scaled(shape, 1.0, sum(_first("glorot", shape, 2)) / 2, "normal"),
+    "msra": lambda shape: _scaled(shape, 2.0, _first("msra", shape, 1)[0], "normal"),
     "eye": _eye,
     "orthogonal": _orthogonal,
 }
@@ -107,11 +122,23 @@ def fill(t: Tensor, initializer: Any) -> None:
 
     Raises `NameMismatchError` for an unknown name and `ArgumentError` for anything else.
     """
-    recipe = recipe_for(initializer, t._known_shape())
+    recipe = recipe_for(initializer, _shape_of(t))
     if recipe is None:
         initializer(t)
     else:
         t._fill(recipe)
+
+
+def _random_fill(t: Tensor, scale: float, mode: str, distribution: str) -> None:
+    """SINGA's general form: `mode` is "fan_in", "fan_out" or "fan_avg", `distribution` "normal" or "uniform"."""
+    shape = _shape_of(t)
+    scale = real("_random_fill", "scale", scale)
+    if str(mode) not in _FANS or str(distribution) not in ("normal", "uniform") or not scale > 0:
+        raise ArgumentError(
+            f"_random_fill expected a scale above 0, one of {', '.join(_FANS)}, and normal or uniform. "
+            f"Received: {scale!r}, {mode!r} and {distribution!r}"
+        )
+    t._fill(_scaled(shape, scale, _FANS[mode](*_compute_fans(shape)), distribution))
 
 
 def lecun_uniform(t: Tensor) -> None:
@@ -151,13 +178,16 @@ def eye(t: Tensor) -> None:
 
 def orthogonal(t: Tensor, gain: float = 1.0) -> None:
     """`gain` times an orthogonal matrix (Saxe et al. 2014); axes after the first are taken as one."""
-    t._fill(_orthogonal(t._known_shape(), gain))
+    recipe = _orthogonal(_shape_of(t), real("orthogonal", "gain", gain))
+    t._fill(recipe)
 
 
 def gaussian(t: Tensor, fan_in: float = 0, fan_out: float = 0) -> None:
     """N(0, 2 a / (fan_in + fan_out)), a = 2 if both are given, else 1. Deprecated in SINGA."""
-    if fan_in + fan_out <= 0:
-        raise ArgumentError("gaussian needs fan_in or fan_out")
+    _ = _shape_of(t)
+    fan_in, fan_out = real("gaussian", "fan_in", fan_in), real("gaussian", "fan_out", fan_out)
+    if not fan_in + fan_out > 0:
+        raise ArgumentError(f"gaussian expected fan_in or fan_out. Received: {fan_in} and {fan_out}")
     average = 2 if fan_in > 0 and fan_out > 0 else 1
     t.gaussian(0.0, math.sqrt(2.0 * average / (fan_in + fan_out)))
 

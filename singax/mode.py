@@ -31,9 +31,14 @@ class NeedsBuild(BaseException):
 
 
 class Frame:
-    """One outermost call while its pure function runs: which cells it may touch and which it has read."""
+    """One outermost call while its pure function runs: which cells it may touch and which it has read.
 
-    __slots__ = ("building", "cells", "compute", "creating", "draws", "generator", "reads", "stack")
+    A part of it that runs under a JAX transformation has a frame of its own (`nested`).
+    """
+
+    __slots__ = (
+        "building", "cells", "compute", "creating", "drawn_before", "draws", "generator", "reads", "stack",
+    )  # fmt: skip
 
     def __init__(
         self, cells: list[Cell], generator: Cell, building: bool = False, compute: np.dtype | None = None
@@ -42,10 +47,21 @@ class Frame:
         self.reads: set[int] = set()
         self.generator = generator
         self.draws = 0
+        self.drawn_before: Any = 0
         self.building = building
         self.compute = compute
         self.creating: set[int] = set()
         self.stack: list[Any] = []
+
+    def nested(self, cells: list[Cell], drawn_before: Any) -> Frame:
+        """A frame for a part of this one, which may write only `cells`.
+
+        Its draws are numbered from `drawn_before` on (which may be traced): the keys are those that the part would get
+        if it ran in this frame.
+        """
+        made = Frame(cells, self.generator, self.building, self.compute)
+        made.drawn_before, made.stack, made.creating = drawn_before, list(self.stack), self.creating
+        return made
 
     def read(self, cell: Cell) -> jax.Array:
         self.reads.add(id(cell))
@@ -87,7 +103,7 @@ class Frame:
 
     def next_key(self) -> jax.Array:
         """A fresh typed random key: the generator's key folded with the number of this draw."""
-        key = jax.random.fold_in(wrap_key(self.read(self.generator)), self.draws)
+        key = jax.random.fold_in(wrap_key(self.read(self.generator)), self.drawn_before + self.draws)
         self.draws += 1
         return key
 

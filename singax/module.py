@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,15 +12,16 @@ import numpy as np
 
 from singax import device as devices
 from singax import dtypes, mode
-from singax.errors import ArgumentError, NameMismatchError, ShapeError, StateError
+from singax.errors import ArgumentError
 from singax.functional import Functional, FunctionalStep, functional_model, functional_step
-from singax.layer import build, tree
+from singax.layer import build
 from singax.layer.base import Layer, mark_border
 from singax.layer.call import call_layer
 from singax.ledger import Ledger
 from singax.mode import local
 from singax.program import MOST_RESTARTS, Compilation, Runner, as_input, step_mode
-from singax.storage import Bank, Unfilled
+from singax.states import StatefulLayer
+from singax.storage import Bank
 from singax.tensor import Tensor
 
 
@@ -42,7 +43,7 @@ def _wrapped_step(function: Callable[..., Any]) -> Callable[..., Any]:
     return run_step
 
 
-class Module(Layer):
+class Module(StatefulLayer):
     """Base class of models.
 
     Override `forward` (plain JAX arrays in and out) and `train_one_batch` (Tensors: forward, loss, `optimizer(loss)`).
@@ -88,12 +89,6 @@ class Module(Layer):
     graph_mode: bool
     sequential: bool
     compilations: list[Compilation]
-    _generator: devices.Generator
-    _bank: Bank
-    _bank_version: int
-    _members: tuple[Any, ...]
-    _runners: dict[Any, Runner]
-    _ledger: Ledger
     _compute_dtype: np.dtype | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -198,30 +193,7 @@ class Module(Layer):
         optim(value)
         return out, value
 
-    # -- state --------------------------------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, jax.Array]:
-        """Path → array for the whole state: parameters, running statistics, optimizer slots, step, random key."""
-        bank = self._settled_bank()
-        for cell in bank.cells:
-            cell.lent = True
-        bank.dirty = True
-        return dict(zip(bank.paths, bank.values, strict=True))
-
-    def load_state_dict(self, states: Mapping[str, Any]) -> None:
-        """Set states by exact path; others stay as they are. Checks names and shapes before it changes anything."""
-        self._ledger.want_all_slots()
-        bank = self._current_bank()
-        known = dict(zip(bank.paths, bank.cells, strict=True))
-        unknown = sorted(set(states) - set(known))
-        if unknown:
-            raise NameMismatchError(f"there is no state named {', '.join(unknown)}; known: {', '.join(known)}")
-        for path, value in states.items():
-            if np.shape(value) != tuple(known[path].get().shape):
-                raise ShapeError(f"{path} has shape {tuple(known[path].get().shape)}; received {np.shape(value)}")
-        for path, value in states.items():
-            dtype = known[path].get().dtype
-            known[path].set(value.astype(dtype) if isinstance(value, jax.Array) else np.array(value, dtype))
+    # -- the pure side ------------------------------------------------------------------------------------------
 
     def functional(self) -> Functional:
         """The model as pure functions for JAX users: `init_fn, apply_fn = model.functional()`.
@@ -236,66 +208,6 @@ class Module(Layer):
         See `singax.functional.FunctionalStep`.
         """
         return functional_step(self, method)
-
-    def _current_bank(self) -> Bank:
-        """The flat state, brought up to date if layers, Tensors or optimizers have come or gone."""
-        if self._bank_version != tree.structure_version() or self._bank.stolen:
-            tree.name_members(self)
-            _adopt_in_stable_order(self._bank, _unique(self._named_cells()))
-            changes = [owner.take_change() for owner in self._ledger.owners()]
-            members = tuple(value for _, value in tree.walk(self) if isinstance(value, tree.Branch | tree.Stateful))
-            if any(changes) or _other_objects(members, self._members):
-                for runner in self._runners.values():
-                    runner.programs.clear()
-            self.__dict__["_members"] = members
-            self.__dict__["_bank_version"] = tree.structure_version()
-        return self._bank
-
-    def _settled_bank(self) -> Bank:
-        """The flat state, ready to be handed to a program: drawn, placed, and nobody else's."""
-        bank = self._current_bank()
-        if bank.dirty:
-            bank.settle()
-        return bank
-
-    def _named_cells(self) -> Iterator[tuple[str, Any]]:
-        for path, tensor in tree.tensors(self, owners=True):
-            if mode.traced(tensor._cell.get()):
-                raise StateError(
-                    f"{path} holds a value that existed only while a step was being compiled: return such values from "
-                    "the step instead of keeping them in a list of the model, and remove this one"
-                )
-            if not isinstance(tensor._cell.get(), Unfilled):
-                yield path, tensor._cell
-        for name, guest in self._ledger.guests.items():
-            for path, tensor in guest.state_tensors():
-                yield tree.join(name, path), tensor._cell
-        yield "rng", self._generator.cell
-
-
-def _unique(named: Iterator[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for path, cell in named:
-        if path in found:
-            raise NameMismatchError(f"two states have the path {path!r} ('rng' is the random key): rename an attribute")
-        found[path] = cell
-    return found
-
-
-def _other_objects(new: tuple[Any, ...], old: tuple[Any, ...]) -> bool:
-    """Whether a layer or optimizer that was there has gone or been replaced; newcomers alone change no program."""
-    present = {id(value) for value in new}
-    return any(id(value) not in present for value in old)
-
-
-def _adopt_in_stable_order(bank: Bank, named: dict[str, Any]) -> None:
-    """States that were there keep their places, new ones follow: programs made for fewer states stay valid."""
-    kept = [path for path in bank.paths if path in named]
-    old = set(kept)
-    order = kept + [path for path in named if path not in old]
-    cells = [named[path] for path in order]
-    if bank.stolen or tuple(order) != bank.paths or any(a is not b for a, b in zip(cells, bank.cells, strict=True)):
-        bank.adopt(list(zip(order, cells, strict=True)))
 
 
 def _is_step(name: str, value: Any) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,8 +24,12 @@ Sizes = tuple[int, ...]
 
 
 class Source(Protocol):
-    """Where random numbers come from."""
+    """Where random numbers come from: a seed or key, and the path of the parameter that is drawn."""
 
+    path: str
+
+    def at(self, path: str) -> Source: ...
+    def each(self, paths: Sequence[str], draw: Callable[[Source], Any]) -> Any: ...
     def normal(self, shape: Sizes) -> Any: ...
     def uniform(self, shape: Sizes) -> Any: ...
     def key(self) -> jax.Array: ...
@@ -34,8 +38,17 @@ class Source(Protocol):
 class HostSource:
     """Float32 draws of a NumPy Philox generator, made on the host."""
 
-    def __init__(self, generator: np.random.Generator) -> None:
-        self.generator = generator
+    def __init__(self, seed: int, path: str) -> None:
+        self.seed, self.path = seed, path
+        self.generator = np.random.Generator(np.random.Philox(key=_digest(f"{seed}/{path}")))
+
+    def at(self, path: str) -> HostSource:
+        """The source of another path under the same seed."""
+        return HostSource(self.seed, path)
+
+    def each(self, paths: Sequence[str], draw: Callable[[Source], Any]) -> np.ndarray:
+        """The draws at all `paths`, stacked."""
+        return np.stack([np.asarray(draw(self.at(path))) for path in paths])
 
     def normal(self, shape: Sizes) -> np.ndarray:
         return np.asarray(self.generator.standard_normal(shape, dtype=np.float32))
@@ -50,9 +63,25 @@ class HostSource:
 class TracedSource:
     """Float32 draws from a JAX key; works under `jit` and `vmap`. A function makes the key if one is needed."""
 
-    def __init__(self, key: jax.Array | Callable[[], jax.Array]) -> None:
+    def __init__(self, key: jax.Array | Callable[[], jax.Array], path: str = "", base: jax.Array | None = None) -> None:
         self._make = key if callable(key) else lambda: key
         self._key: Any = None
+        self.path, self._base = path, base
+
+    def at(self, path: str) -> TracedSource:
+        """The source of another path under the same key."""
+        return traced_source(self._common(), path)
+
+    def each(self, paths: Sequence[str], draw: Callable[[Source], Any]) -> jax.Array:
+        """The draws at all `paths`, stacked; one program for any number of them."""
+        key, words = self._common(), jnp.asarray([_word(path) for path in paths], jnp.uint32)
+        return jax.vmap(lambda word: jnp.asarray(draw(TracedSource(jax.random.fold_in(key, word)))))(words)
+
+    def _common(self) -> jax.Array:
+        """The key that all paths share."""
+        if self._base is None:
+            self._base = self.key()
+        return self._base
 
     def normal(self, shape: Sizes) -> jax.Array:
         return jax.random.normal(self.key(), shape)
@@ -69,14 +98,18 @@ def _digest(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "little")
 
 
+def _word(path: str) -> int:
+    return _digest(path) & 0x7FFFFFFF
+
+
 def host_source(seed: int, path: str) -> HostSource:
     """The source of the parameter at `path`: depends on the seed and the path, and on nothing else."""
-    return HostSource(np.random.Generator(np.random.Philox(key=_digest(f"{seed}/{path}"))))
+    return HostSource(seed, path)
 
 
 def traced_source(key: jax.Array, path: str) -> TracedSource:
     """The source of the parameter at `path` under a JAX key."""
-    return TracedSource(jax.random.fold_in(key, _digest(path) & 0x7FFFFFFF))
+    return TracedSource(jax.random.fold_in(key, _word(path)), path, key)
 
 
 class Recipe(Protocol):
@@ -159,6 +192,37 @@ class Mapped:
 
     def draw(self, source: Source, shape: Sizes, dtype: np.dtype) -> Any:
         return jnp.asarray(self.function(jnp.asarray(self.recipe.draw(source, shape, dtype)))).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """`count` values of another recipe along a new first axis: the parameters of equal blocks.
+
+    `below` is the part of the path inside a block. Value i is drawn as the parameter of a separate block i would be:
+    for the path `blocks.fc.W` with `below="fc.W"` at `blocks.0.fc.W`, `blocks.1.fc.W` …
+    """
+
+    recipe: Recipe
+    count: int
+    below: str
+
+    def draw(self, source: Source, shape: Sizes, dtype: np.dtype) -> Any:
+        recipe, depth = self._innermost()
+        home = getattr(recipe, "home", lambda path: path)
+        paths = [home(path) for path in self._paths(source.path)]
+        return source.each(paths, lambda each: recipe.draw(each, shape[depth:], dtype)).reshape(shape)
+
+    def _innermost(self) -> tuple[Recipe, int]:
+        if not isinstance(self.recipe, Stacked):
+            return self.recipe, 1
+        recipe, depth = self.recipe._innermost()
+        return recipe, depth + 1
+
+    def _paths(self, path: str) -> list[str]:
+        head = path.removesuffix(self.below)
+        own = [f"{head}{number}.{self.below}" for number in range(self.count)]
+        inner = self.recipe
+        return [p for each in own for p in inner._paths(each)] if isinstance(inner, Stacked) else own
 
 
 def _affine(sample: Any, scale: float, shift: float, dtype: np.dtype) -> Any:

@@ -80,6 +80,13 @@ def subject(row: Row, dtype: Any = None, seed: int = 0) -> Subject:
     return Subject(row, run, dict(functional.init(0, *inputs)), inputs, model)
 
 
+def names_of(row: Row, made: Any) -> list[str]:
+    """Which names an error of the row may carry: the operation's, or that of the layer or of one below it."""
+    if not isinstance(made, sx.layer.Layer):
+        return [row.name.split(".")[1]]
+    return [type(layer).__name__ for _, layer in sx.layer.tree.layers(made)]
+
+
 def placeholder(tree: Any) -> Any:
     """Placeholders for arrays."""
     return jax.tree.map(lambda v: sx.Placeholder(v.shape, dtype=v.dtype), tree)

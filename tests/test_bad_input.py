@@ -12,7 +12,7 @@ import pytest
 from catalogue import Row, rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from subjects import Holder, drawn, is_spec, placeholder
+from subjects import Holder, drawn, is_spec, names_of, placeholder
 
 import singax as sx
 from singax.errors import SingaxError
@@ -75,7 +75,7 @@ def test_bad_input_gives_a_result_or_one_clear_error(row: Row) -> None:
     """Never another exception, never a message that does not say what was received; the layer stays usable."""
     made = row.make()
     is_layer = isinstance(made, sx.layer.Layer)
-    name = type(made).__name__ if is_layer else row.name.split(".")[1]
+    names = names_of(row, made)
     call = _built(made, row) if is_layer else lambda *inputs: made(*inputs, **row.attributes)
     good = _traced(call, _abstract(row))
 
@@ -83,7 +83,7 @@ def test_bad_input_gives_a_result_or_one_clear_error(row: Row) -> None:
     @QUIET
     def check(data: Any) -> None:
         message = _refusal(call, data.draw(tampered(row)))
-        assert message is None or ("eceived" in message and name in message)
+        assert message is None or ("eceived" in message and any(name in message for name in names))
         assert [v.shape for v in _traced(call, _abstract(row))] == [v.shape for v in good]
 
     check()

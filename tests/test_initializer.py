@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import numpy as np
@@ -54,6 +55,68 @@ def test_eye_orthogonal_and_deprecated_forms() -> None:
         assert big.to_numpy().std() == pytest.approx(std, rel=0.05)
     with pytest.raises(sx.errors.ShapeError):
         initializer.eye(Tensor((3,)))
+
+
+@pytest.mark.parametrize(
+    ("fill", "std"),
+    [
+        (initializer.xavier, math.sqrt(2 / (64 + 32))),
+        (initializer.glorot, math.sqrt(2 / (64 + 32))),
+        (initializer.msra, math.sqrt(2 / 64)),
+        (lambda t: initializer.fill(t, "xavier"), math.sqrt(2 / (64 + 32))),
+        (lambda t: initializer.gaussian(t, 100), math.sqrt(2 / 100)),
+        (lambda t: initializer.gaussian(t, 0, 50), math.sqrt(2 / 50)),
+        (lambda t: initializer._random_fill(t, 3.0, "fan_in", "normal"), math.sqrt(3 / 288)),
+        (lambda t: initializer._random_fill(t, 3.0, "fan_out", "uniform"), math.sqrt(3 / 576)),
+        (lambda t: initializer._random_fill(t, 3.0, "fan_avg", "normal"), math.sqrt(6 / 864)),
+    ],
+)
+def test_spread_for_a_convolution(fill: Any, std: float) -> None:
+    """The deprecated forms look at the first two sizes, the others at the receptive field too."""
+    t = Tensor((64, 32, 3, 3))
+    fill(t)
+    assert t.to_numpy().std() == pytest.approx(std, rel=0.05)
+    assert abs(t.to_numpy().mean()) < 0.1 * std
+
+
+def test_fans() -> None:
+    assert initializer._compute_fans((2, 3)) == (2, 3)
+    assert initializer._compute_fans((4, 3, 5, 6)) == (90, 120)
+    assert initializer._compute_fans((5, 6, 3, 4), "channels_last") == (90, 120)
+    assert initializer._compute_fans((9,)) == (3, 3)
+    assert initializer._compute_fans((1, 2, 2, 1, 1, 4)) == (4, 4)
+
+
+def test_orthogonal_in_any_shape() -> None:
+    for shape in ((6, 2, 3), (3, 2), (2, 3, 4)):
+        t = Tensor(shape)
+        initializer.orthogonal(t, gain=0.5)
+        flat = t.to_numpy().reshape(shape[0], -1)
+        small = flat @ flat.T if flat.shape[0] <= flat.shape[1] else flat.T @ flat
+        np.testing.assert_allclose(small, 0.25 * np.eye(min(flat.shape)), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: initializer.eye(Tensor((2, 2, 2))),
+        lambda: initializer.orthogonal(Tensor((3,))),
+        lambda: initializer.xavier(Tensor((3,))),
+        lambda: initializer.msra(Tensor(())),
+        lambda: initializer.gaussian(Tensor((3,))),
+        lambda: initializer.he_normal(Tensor((3, 3), dtype=sx.int32)),
+        lambda: initializer.he_normal(sx.Placeholder((None, 3))),
+        lambda: initializer.fill(Tensor((3, 3)), "he"),
+        lambda: initializer.fill(Tensor((3, 3)), None),
+        lambda: initializer._random_fill(Tensor((3, 3)), 1.0, "fan", "normal"),
+        lambda: initializer._random_fill(Tensor((3, 3)), 0.0, "fan_in", "normal"),
+        lambda: initializer._random_fill(Tensor((3, 3)), 1.0, "fan_in", "gaussian"),
+        lambda: initializer._compute_fans((3, 3, 3), "NCHW"),
+    ],
+)
+def test_refused(call: Any) -> None:
+    with pytest.raises(sx.errors.SingaxError):
+        call()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""Every operation: values against NumPy and onnx.reference, gradients by finite differences, records and errors."""
+"""What the rows of operations do not say: twins, dtypes, ties and ends, the tape, and messages."""
 
 from __future__ import annotations
 
-import math
+import functools
 from typing import Any
 
 import jax
@@ -10,7 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
+from catalogue import Row
 from jax.test_util import check_grads
+from rows import elementwise, shape_ops
+from subjects import assert_close, drawn, is_spec
 from twins import normal, onnx_of
 
 import singax as sx
@@ -19,174 +22,141 @@ from singax.errors import ArgumentError, DTypeError, ShapeError
 
 X = normal(3, 4)
 Y = normal(3, 4, seed=1)
-INSIDE = jnp.tanh(X) * 0.9  # −1 … 1
-ABOVE = jnp.abs(X) + 1.1
 IMAGES = normal(2, 8, 4, 6)
 HALVES = jnp.asarray([-2.5, -1.5, -0.5, -0.2, 0.49999997, 0.5, 1.5, 2.5, 3.3], jnp.float32)
 BITS = jnp.asarray([[0, 1, 1], [1, 0, 2]], jnp.float32)
-BITS2 = jnp.asarray([0, 1, 0], jnp.float32)
 
-Case = tuple[Any, list[Any], dict[str, Any], Any]
-
-SMOOTH: list[Case] = [
-    (ops.cos, [X], {}, np.cos),
-    (ops.cosh, [X], {}, np.cosh),
-    (ops.acos, [INSIDE], {}, np.arccos),
-    (ops.acosh, [ABOVE], {}, np.arccosh),
-    (ops.sin, [X], {}, np.sin),
-    (ops.sinh, [X], {}, np.sinh),
-    (ops.asin, [INSIDE], {}, np.arcsin),
-    (ops.asinh, [X], {}, np.arcsinh),
-    (ops.tan, [INSIDE], {}, np.tan),
-    (ops.atan, [X], {}, np.arctan),
-    (ops.atanh, [INSIDE], {}, np.arctanh),
-    (ops.exp, [X], {}, np.exp),
-    (ops.log, [ABOVE], {}, np.log),
-    (ops.sqrt, [ABOVE], {}, np.sqrt),
-    (ops.reciprocal, [ABOVE], {}, lambda x: 1 / x),
-    (ops.erf, [X], {}, np.vectorize(math.erf)),
-    (ops.identity, [X], {}, lambda x: x),
-    (ops.elu, [X], {"alpha": 1.5}, lambda x: np.where(x > 0, x, 1.5 * np.expm1(x))),
-    (ops.selu, [X], {}, lambda x: 1.0507 * np.where(x > 0, x, 1.67326 * np.expm1(x))),
-    (ops.leakyrelu, [X], {"a": 0.2}, lambda x: np.where(x > 0, x, 0.2 * x)),
-    (ops.prelu, [X, Y[0]], {}, lambda x, s: np.where(x > 0, x, s * x)),
-    (ops.hardsigmoid, [X], {"gamma": 0.4}, lambda x: np.clip(0.2 * x + 0.4, 0, 1)),
-    (ops.softplus, [X], {}, lambda x: np.log1p(np.exp(x))),
-    (ops.softsign, [X], {}, lambda x: x / (1 + np.abs(x))),
-    (ops.clip, [X], {"min": -0.5, "max": 0.75}, lambda x: np.clip(x, -0.5, 0.75)),
-    (ops.clip, [X], {"min": -0.5}, lambda x: np.maximum(x, -0.5)),
-    (ops.cast, [X], {"to": "float32"}, lambda x: x),
-    (ops.min, [X, Y, Y[0] * 0.3], {}, lambda x, y, z: np.minimum(np.minimum(x, y), z)),
-    (ops.max, [X, Y, X * 0.3], {}, lambda x, y, z: np.maximum(np.maximum(x, y), z)),
-    (ops.sum, [X, Y, X], {}, lambda x, y, z: x + y + z),
-    (ops.mean, [X, Y[0]], {}, lambda x, y: (x + y) / 2),
-    (ops.reduce_sum, [IMAGES], {"axes": (1, -1)}, lambda x: x.sum((1, 3), keepdims=True)),
-    (ops.reduce_sum, [X], {"keepdims": False}, np.sum),
-    (ops.reduce_sum, [X], {"axes": ()}, lambda x: x),
-    (ops.reduce_mean, [X], {"axes": (0,), "keepdims": False}, lambda x: x.mean(0)),
-    (ops.reduce_mean, [X], {}, lambda x: x.mean(keepdims=True)),
-    (ops.reshape, [IMAGES], {"shape": (0, -1, 12)}, lambda x: x.reshape(2, -1, 12)),
-    (ops.squeeze, [X[None, :, None]], {"axes": (0, -2)}, lambda x: x[0, :, 0]),
-    (ops.squeeze, [X[None, :, None]], {}, np.squeeze),
-    (ops.unsqueeze, [X], {"axes": (-1, 1)}, lambda x: x[:, None, :, None]),
-    (ops.tile, [X], {"repeats": (2, 3)}, lambda x: np.tile(x, (2, 3))),
-    (ops.expand, [X[:, :1]], {"shape": (2, 1, 5)}, lambda x: np.broadcast_to(x, (2, 3, 5))),
-    (ops.pad, [X], {"pads": (1, 0, 2, 3), "constant": 1.5}, lambda x: np.pad(x, ((1, 2), (0, 3)), constant_values=1.5)),
-    (ops.pad, [X], {"pads": (1, 2, 2, 3), "mode": "reflect"}, lambda x: np.pad(x, ((1, 2), (2, 3)), mode="reflect")),
-    (ops.pad, [X], {"pads": (1, 0, 2, 3), "mode": "edge"}, lambda x: np.pad(x, ((1, 2), (0, 3)), mode="edge")),
-    (ops.upsample, [IMAGES], {"scales": (1, 1, 2, 3)}, lambda x: x.repeat(2, 2).repeat(3, 3)),
-    (ops.upsample, [X], {"scales": (1.0, 1.5)}, lambda x: x[:, [0, 0, 1, 2, 2, 3]]),
-    (ops.depth_to_space, [IMAGES], {"blocksize": 2}, None),
-    (ops.depth_to_space, [IMAGES], {"blocksize": 2, "mode": "CRD"}, None),
-    (ops.space_to_depth, [IMAGES], {"blocksize": 2}, None),
-    (ops.slice, [IMAGES], {"starts": (1, 7), "ends": (9, 1), "axes": (-1, 1), "steps": (2, -3)}, None),
-    (ops.slice, [X], {"starts": (1,), "ends": (-1,)}, lambda x: x[1:-1]),
-    (ops.slice, [X], {"starts": (-1,), "ends": (-100,), "axes": (1,), "steps": (-1,)}, lambda x: x[:, ::-1]),
-    (ops.gemm, [X, Y, normal(4)], {"alpha": 0.5, "beta": 2.0, "transA": 1}, lambda a, b, c: 0.5 * a.T @ b + 2 * c),
-    (ops.gemm, [X, Y], {"transB": 1}, lambda a, b: a @ b.T),
-]
-
-STEPS: list[Case] = [
-    (ops.sign, [jnp.asarray([-2.0, 0.0, 3.0])], {}, np.sign),
-    (ops.ceil, [HALVES], {}, np.ceil),
-    (ops.floor, [HALVES], {}, np.floor),
-    (ops.round, [HALVES], {}, lambda x: np.array([-3, -2, -1, 0, 0, 1, 2, 3, 3])),
-    (ops.rounde, [HALVES], {}, np.round),
-]
-
-DISCRETE: list[Case] = [
-    (ops.cast, [HALVES], {"to": "int32"}, lambda x: x.astype(np.int32)),
-    (ops.cast, [HALVES], {"to": "bool"}, lambda x: x.astype(bool)),
-    (ops.onehot, [jnp.asarray([[0, 2], [-1, 3]])], {"axis": 1, "depth": 3, "values": (-1.0, 2.0)}, None),
-    (ops.onehot, [jnp.asarray([1, 0])], {"depth": 3}, lambda i: np.eye(3)[i]),
-    (ops.nonzero, [BITS], {}, lambda x: np.stack(np.nonzero(x))),
-    (ops.shape, [IMAGES], {}, np.shape),
-]
+ROWS = [row for row in [*elementwise.ROWS, *shape_ops.ROWS] if isinstance(row.make(), ops.Operation)]
+# ONNX has these with other dtypes: its logic takes booleans.
+TWINS = [row for row in ROWS if row.make().twin.op_type and row.note != "of integers"]
 
 
-def label(value: Any) -> str | None:
-    """What to call a parameter of a test."""
-    return getattr(value, "name", "") or None
+@pytest.mark.parametrize("row", TWINS, ids=str)
+def test_twins(row: Row) -> None:
+    """The ONNX operator computes the same."""
+    operation, inputs = row.make(), drawn(row.inputs)
+    ours = jax.tree.leaves(jax.jit(functools.partial(operation, **row.attributes))(*inputs))
+    constants = [np.zeros(0, np.float32) if c is None else c for c in operation.twin.constant_inputs(row.attributes)]
+    theirs = onnx_of(operation, [*jax.tree.leaves(inputs), *constants], len(ours), **row.attributes)
+    assert_close(ours[0], theirs, 1e-5, 1e-5)
 
 
-@pytest.mark.parametrize(("operation", "inputs", "attributes", "reference"), [*SMOOTH, *STEPS, *DISCRETE], ids=label)
-def test_values(operation: Any, inputs: list[Any], attributes: dict[str, Any], reference: Any) -> None:
-    value = np.asarray(operation(*inputs, **attributes))
-    if reference is not None:
-        np.testing.assert_allclose(value, reference(*map(np.asarray, inputs)), rtol=1e-5, atol=1e-6)
-        assert value.shape == np.shape(reference(*map(np.asarray, inputs)))
-    if operation.twin.op_type is not None:
-        constants = [np.zeros(0, np.float32) if c is None else c for c in operation.twin.constant_inputs(attributes)]
-        theirs = onnx_of(operation, [*inputs, *constants], **attributes)
-        np.testing.assert_allclose(value, theirs, rtol=1e-5, atol=1e-6)
-        assert value.shape == np.shape(theirs)
+TO_FLOATS = {
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "celu", "cos", "cosh", "cossim", "div", "elu", "erf", "exp",
+    "gelu", "hardsigmoid", "hardswish", "leakyrelu", "log", "log_softmax", "mean", "mish", "reciprocal", "reduce_mean",
+    "selu", "shrink", "sigmoid", "sin", "sinh", "softmax", "softplus", "softsign", "sqrt", "tan", "tanh",
+    "thresholded_relu",
+}  # fmt: skip
+WIDENED = {"cumsum": "int8 uint8", "reduce_prod": "", "reduce_sum": ""}  # which keep their dtype; booleans are counted
+FIXED = {"argmax": "int32", "argmin": "int32", "logical_and": "float32", "logical_not": "float32", "cast": "",
+         "logical_or": "float32", "logical_xor": "float32", "onehot": "float32", "shape": "int32"}  # fmt: skip
+NO_BOOLEANS = {"negative", "sign", "sub"}  # nor has NumPy
+OTHERS = {"cast", "gather", "gemm", "integer_div", "lookup", "scatter_elements", "take"}  # see test_integers
+COUNTED = {"clip", "floordiv", "fmod", "integer_mod", "pow", "relu", *WIDENED}
 
 
-@pytest.mark.parametrize(("operation", "inputs", "attributes", "reference"), SMOOTH, ids=label)
-def test_gradients(operation: Any, inputs: list[Any], attributes: dict[str, Any], reference: Any) -> None:
-    call = jax.jit(lambda *xs: operation(*xs, **attributes))
-    check_grads(call, tuple(inputs), order=1, modes=["rev"], atol=2e-2, rtol=2e-2, eps=1e-2)
+def _expected(name: str, dtype: str) -> str | None:
+    """The dtype of a result for inputs of `dtype`; None: refused."""
+    whole = jnp.issubdtype(dtype, jnp.integer)
+    if name in FIXED:
+        return FIXED[name]
+    if name in TO_FLOATS:
+        return "float32" if whole or dtype == "bool" else dtype
+    if name in WIDENED and whole and dtype not in WIDENED[name]:
+        return {"int8": "int32", "uint8": "uint32"}.get(dtype, dtype)
+    if dtype == "bool" and name in NO_BOOLEANS:
+        return None
+    if dtype == "bool" and name in COUNTED:
+        return "int32"
+    return "float32" if dtype == "bool" and any(part in name for part in ("less", "greater", "equal")) else dtype
 
 
-@pytest.mark.parametrize(("operation", "inputs", "attributes", "reference"), STEPS, ids=label)
-def test_steps_have_gradient_zero(operation: Any, inputs: list[Any], attributes: Any, reference: Any) -> None:
-    np.testing.assert_array_equal(jax.grad(lambda x: operation(x).sum())(*inputs), np.zeros(inputs[0].shape))
-    assert operation(jnp.asarray([2, -3])).tolist() == ([1, -1] if operation is ops.sign else [2, -3])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "int8", "uint8", "bool"])
+def test_dtypes(dtype: str) -> None:
+    """Narrow floats stay as they are; integers and booleans work where NumPy's do, with NumPy's kind of result."""
+    for row in ROWS:
+        name = row.make().name
+        if (
+            name in ("gather", "gemm", "integer_div", "lookup", "take", "scatter_elements", "cast")
+            or row.note == "ends that cross"
+        ):
+            continue
+
+        def of_dtype(spec: Any, name: str = name) -> Any:
+            return jax.ShapeDtypeStruct(spec.shape, spec.dtype if name == "where" and spec.dtype == "bool" else dtype)
+
+        inputs = jax.tree.map(of_dtype, list(row.inputs), is_leaf=is_spec)
+        call = functools.partial(row.make(), **row.attributes)
+        wanted = _expected(name, dtype)
+        if wanted is None:
+            with pytest.raises(DTypeError, match=name):
+                jax.eval_shape(call, *inputs)
+        elif not (name == "clip" and dtype not in ("float16", "bfloat16")):  # limits of floats make floats of integers
+            assert jax.tree.leaves(jax.eval_shape(call, *inputs))[0].dtype == wanted, (name, dtype)
 
 
-def test_operations_are_one_equation_while_capturing() -> None:
-    for operation, inputs, attributes, _ in SMOOTH + STEPS:
-        with ops.capturing():
-            jaxpr = jax.make_jaxpr(lambda *xs, f=operation, k=attributes: f(*xs, **k))(*inputs)
-        assert [eqn.params.get("operation") for eqn in jaxpr.eqns] == [operation]
-        assert hash(jaxpr.eqns[0].params["attributes"]) is not None
-        assert jaxpr.out_avals[0].shape == operation(*inputs, **attributes).shape
-
-
-def test_split_gather_scatter_and_twins() -> None:
-    parts = ops.split(X, axis=-1, parts=(1, 3))
-    twin = onnx_of(ops.split, [X, *ops.split.twin.constant_inputs({"parts": (1, 3)})], 2, axis=-1)
-    np.testing.assert_array_equal(parts[0], twin)
-    np.testing.assert_array_equal(parts[1], X[:, 1:])
-    check_grads(lambda x: ops.split(x, axis=0, parts=(2, 1)), (X,), order=1, modes=["rev"], atol=1e-2, rtol=1e-2)
-
-    indices = jnp.asarray([[3, 1], [-1, 3]])
-    np.testing.assert_array_equal(ops.gather(X, indices, axis=1), onnx_of(ops.gather, [X, indices], axis=1))
-    np.testing.assert_array_equal(ops.gather(X, jnp.asarray([4, 9.0]), axis=1), X[:, [0, 1]])
-    check_grads(lambda x: ops.gather(x, indices, axis=-1), (X,), order=1, modes=["rev"], atol=1e-2, rtol=1e-2)
-
-    places, updates = jnp.asarray([[2, -1], [0, 1]]), normal(2, 2, seed=3)
-    for axis in (0, 1):
-        made = ops.scatter_elements(X, places, updates, axis=axis)
-        np.testing.assert_array_equal(made, onnx_of(ops.scatter_elements, [X, places, updates], axis=axis))
-    scatter = lambda x, u: ops.scatter_elements(x, places, u, axis=1)  # noqa: E731
-    check_grads(scatter, (X, updates), order=1, modes=["rev"], atol=1e-2, rtol=1e-2)
-
-
-def test_logic() -> None:
-    a, b = np.asarray(BITS), np.asarray(BITS2)
-    for operation, reference in (
-        (ops.logical_and, np.logical_and),
-        (ops.logical_or, np.logical_or),
-        (ops.logical_xor, np.logical_xor),
+def test_integers() -> None:
+    whole = jnp.arange(6).reshape(2, 3)
+    for value in (
+        ops.gather(whole, whole % 2),
+        ops.clip(whole, min=1, max=3),
+        ops.scatter_elements(whole, whole % 2, whole + 1.5),
+        ops.embedding(jnp.asarray([1.0]), whole),
+        autograd.clip(sx.Tensor(data=np.asarray(whole, np.int32)), 1.0, 3.0),
     ):
-        value = operation(BITS, BITS2)
-        assert value.dtype == jnp.float32
-        np.testing.assert_array_equal(value, reference(a, b))
-        np.testing.assert_array_equal(value, onnx_of(operation, [a.astype(bool), b.astype(bool)]))
-        np.testing.assert_array_equal(operation(BITS.astype(bool), BITS2.astype(jnp.int32)), value)
-    np.testing.assert_array_equal(ops.logical_not(BITS), onnx_of(ops.logical_not, [a.astype(bool)]))
-    chosen = ops.where(X > 0, X, Y)
-    np.testing.assert_array_equal(chosen, onnx_of(ops.where, [X > 0, X, Y]))
-    check_grads(lambda x, y: ops.where(X > 0, x, y), (X, Y[0]), order=1, modes=["rev"], atol=1e-2, rtol=1e-2)
+        assert value.dtype == jnp.int32
+    assert autograd.clip(sx.Tensor(data=X), 0, 1).dtype == jnp.float32
+    small = jnp.asarray([0, 3, 255], jnp.uint8)
+    assert ops.clip(small, min=-1, max=300).tolist() == [0, 3, 255]
+    assert ops.clip(small, max=4).dtype == jnp.uint8
+    assert ops.exp(jnp.asarray([True, False])).tolist() == pytest.approx([np.e, 1])
+    assert ops.topk(jnp.asarray([-128, 127, 0], jnp.int8), k=2, largest=False)[0].tolist() == [-128, 0]
+    np.testing.assert_array_equal(ops.gather(X, jnp.asarray([4, 9.0]), axis=1), X[:, [0, 1]])
+
+
+def test_steps_have_gradient_zero() -> None:
+    for operation in (ops.sign, ops.ceil, ops.floor, ops.round, ops.rounde):
+        np.testing.assert_array_equal(jax.grad(lambda x, f=operation: f(x).sum())(HALVES), np.zeros(9))
+        assert operation(jnp.asarray([2, -3])).tolist() == ([1, -1] if operation is ops.sign else [2, -3])
+    assert ops.round(HALVES).tolist() == [-3, -2, -1, 0, 0, 1, 2, 3, 3]
+    np.testing.assert_array_equal(ops.rounde(HALVES), np.round(HALVES))
+
+
+def test_remainders_have_the_sign_of_python() -> None:
+    a, b = np.meshgrid([5.5, -5.5, 4.0, -4.0, 0.0], [2.0, -2.0, np.inf])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(ops.mod(a, b), np.mod(a, b).astype(np.float32))
+    assert ops.mod(jnp.asarray([5, -5]), -3).tolist() == [-1, -2]
+    assert ops.fmod(jnp.asarray([5, -5]), -3).tolist() == [2, -2]
+    with ops.capturing():
+        jaxpr = jax.make_jaxpr(ops.mod)(jnp.asarray([5]), 3)
+    assert jaxpr.eqns[-1].params["operation"].twin.op_type == "Mod"
+
+
+def test_masks_are_taken_where_their_values_are_known() -> None:
+    mask = np.array([True, False, True])
+    np.testing.assert_array_equal(ops.take(X, mask), np.asarray(X)[mask])
+    with pytest.raises(ShapeError, match=r"take expected a mask whose values are known.* shape \(3,\)"):
+        jax.jit(ops.take)(X, mask)
+
+
+def test_cast_passes_gradients_between_floats() -> None:
+    gradient = jax.grad(lambda x: ops.cast(x, to="bfloat16").astype(jnp.float32).sum())(X)
+    np.testing.assert_array_equal(gradient, np.ones((3, 4)))
+
+
+def test_reshape_of_nothing() -> None:
+    empty = jnp.zeros((3, 0))
+    assert ops.reshape(empty, shape=(0, 5), allowzero=True).shape == (0, 5)
+    assert ops.reshape(empty, shape=(0, 0)).shape == (3, 0)
+    assert ops.reshape.twin.convert({"shape": (0, 5), "allowzero": True}) == {"allowzero": 1}
+    assert ops.space_to_depth_crd(jnp.zeros((2, 3, 4, 0)), blocksize=2).shape == (2, 12, 2, 0)
+    assert autograd.softmax(jnp.zeros((2, 0, 3))).shape == (2, 0, 3)
 
 
 def test_cossim_and_losses() -> None:
     x, y = np.asarray(X), np.asarray(Y)
-    lengths = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
-    np.testing.assert_allclose(ops.cossim(X, Y), (x * y).sum(1) / lengths, rtol=1e-5)
-    np.testing.assert_allclose(ops.cossim(X * 1e25, Y * 1e-25), (x * y).sum(1) / lengths, rtol=1e-5)
-    check_grads(ops.cossim, (X, Y), order=1, modes=["rev"], atol=1e-2, rtol=1e-2)
+    np.testing.assert_allclose(ops.cossim(X * 1e25, Y * 1e-25), ops.cossim(X, Y), rtol=1e-5)
     assert jnp.isfinite(jax.grad(lambda x: ops.cossim(x, Y).sum())(X.at[0].set(0))).all()
 
     p, t = jax.nn.softmax(X), jnp.eye(4)[jnp.asarray([1, 0, 3])]
@@ -203,13 +173,8 @@ def test_cossim_and_losses() -> None:
 
 
 def test_add_bias_is_made_of_operations_with_twins() -> None:
-    x, row, column = np.asarray(X), normal(4), normal(3)
-    np.testing.assert_allclose(ops.add_bias(X, row), x + np.asarray(row), rtol=1e-6)
-    np.testing.assert_allclose(ops.add_bias(X, column, axis=1), x + np.asarray(column)[:, None], rtol=1e-6)
-    gradient = jax.grad(lambda b: ops.add_bias(X, b, axis=1).sum())(column)
-    np.testing.assert_array_equal(gradient, np.full(3, 4.0))
     with ops.capturing():
-        jaxpr = jax.make_jaxpr(lambda x, b: ops.add_bias(x, b, axis=1))(X, column)
+        jaxpr = jax.make_jaxpr(lambda x, b: ops.add_bias(x, b, axis=1))(X, normal(3))
     assert [eqn.params["operation"].name for eqn in jaxpr.eqns] == ["reshape", "add"]
 
 
@@ -253,36 +218,6 @@ def test_constant_of_shape() -> None:
     np.testing.assert_array_equal(made.to_numpy(), np.full((2, 3), 1.5))
     with pytest.raises(ArgumentError, match=r"constant_of_shape expected integers .* Received: \[1\.5\]"):
         ops.constant_of_shape(jnp.asarray([1.5]))
-
-
-HALF = [ops.cos, ops.exp, ops.erf, ops.elu, ops.selu, ops.leakyrelu, ops.hardsigmoid, ops.softplus, ops.softsign]
-HALF += [ops.reciprocal, ops.ceil, ops.round, ops.rounde, ops.sign, ops.identity, ops.reduce_mean, ops.mean, ops.max]
-
-
-@pytest.mark.parametrize("operation", HALF, ids=label)
-def test_dtypes(operation: Any) -> None:
-    for dtype in (jnp.bfloat16, jnp.float16):
-        assert operation(ABOVE.astype(dtype)).dtype == dtype
-    whole = jnp.asarray([1, 2, 3])
-    np.testing.assert_allclose(operation(whole), operation(whole.astype(jnp.float32)), rtol=1e-6)
-
-
-def test_integers_stay_integers() -> None:
-    whole = jnp.arange(6).reshape(2, 3)
-    for value in (
-        ops.sum(whole, whole),
-        ops.max(whole, 2 * whole),
-        ops.reduce_sum(whole, axes=(1,)),
-        ops.tile(whole, repeats=(1, 2)),
-        ops.pad(whole, pads=(1, 1, 1, 1)),
-        ops.where(whole > 2, whole, -whole),
-        ops.gather(whole, whole % 2),
-        ops.clip(whole, min=1, max=3),
-        autograd.clip(sx.Tensor(data=np.asarray(whole, np.int32)), 1.0, 3.0),
-    ):
-        assert value.dtype == jnp.int32
-    assert autograd.clip(sx.Tensor(data=X), 0, 1).dtype == jnp.float32
-    assert ops.cos(jnp.asarray([True])).dtype == jnp.float32
 
 
 RECORDED: list[tuple[Any, Any, Any]] = [

@@ -113,6 +113,6 @@ def test_back_to_float32() -> None:
 def test_other_precisions_are_refused(precision: Any) -> None:
     """The message names what there is; the model stays as it was."""
     net = compiled("bfloat16")
-    with pytest.raises((ArgumentError, sx.errors.DTypeError), match="eceived|unknown dtype"):
+    with pytest.raises((ArgumentError, sx.errors.DTypeError), match=r"eceived|unknown dtype"):
         net.compile([sx.Placeholder((4, 2, 8, 8))], precision=precision)
     assert net._compute_dtype == sx.bfloat16

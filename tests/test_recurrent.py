@@ -180,9 +180,9 @@ def test_the_orders_of_the_arguments_are_singas() -> None:
 @pytest.mark.parametrize("make", [sx.layer.RNN, sx.layer.LSTM])
 @pytest.mark.parametrize(
     "options",
-    [{"num_layers": 2}, {"dropout": 0.5}, {"bidirectional": True}, {"nonlinearity": "gelu"}, {"hidden_size": 0}],
+    [{"num_layers": 0}, {"dropout": 1.0}, {"dropout": "half"}, {"nonlinearity": "gelu"}, {"hidden_size": 0}],
 )
-def test_unsupported_options_are_refused(make: Any, options: dict[str, Any]) -> None:
+def test_options_out_of_range_are_refused(make: Any, options: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError):
         make(**{"input_size": 3, "hidden_size": 5, **options})
 
@@ -294,10 +294,11 @@ def test_half_precision_keeps_its_dtype() -> None:
     assert every.dtype == h.dtype == c.dtype == sx.bfloat16
 
 
-def test_operations_are_captured_whole() -> None:
-    W, R = np.ones((IN, 4 * H), "float32"), np.ones((H, 4 * H), "float32")
+def test_a_layer_is_captured_as_its_operation_and_moved_weights() -> None:
+    layer = sx.layer.LSTM(IN, H)
+    layer(X)
     with ops.capturing():
-        jaxpr = jax.make_jaxpr(lambda x: ops.lstm(x, H0, C0, W, R))(X)
-    assert [e.primitive.name for e in jaxpr.eqns] == ["singax_operation"]
-    assert ops.lstm.twin.op_type == "LSTM"
-    assert ops.rnn.twin.op_type == "RNN"
+        jaxpr = jax.make_jaxpr(lambda x: layer.infer_shape((T, B, IN)) and ops.lstm(x, *layer.onnx_weights()))(X)
+    captured = [e.params["operation"].name for e in jaxpr.eqns if e.primitive.name == "singax_operation"]
+    assert captured.count("lstm") == 1
+    assert {e.primitive.name for e in jaxpr.eqns} == {"singax_operation"}

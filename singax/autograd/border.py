@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from singax import mode
-from singax.autograd.node import Node, pullback_of
+from singax.autograd.node import Node, looks_like, pullback_of
+from singax.autograd.operator import Operator
 from singax.dtypes import is_floating
 from singax.errors import StaticArgumentError, UnfilledError
 from singax.mode import Frame, local, store_state, traced
@@ -64,6 +65,7 @@ class Call:
     cache: Cache | None = None
     key: Hashable = None
     numbers_are_arrays: bool = False
+    operator: Operator | None = None
     compute: np.dtype | None = None
     leaves: list[Any] = field(default_factory=list)
     tree: Any = None
@@ -90,6 +92,7 @@ class Call:
         self.diff_inputs = [k for k, w in enumerate(wanted) if w and recording]
         self.diff_cells = [k for k, t in enumerate(self.tensors) if recording and t.stores_grad and _differentiable(t)]
         self.records = bool(self.diff_inputs or self.diff_cells)
+        self.flows = any(wanted) or any(t.stores_grad and _differentiable(t) for t in self.tensors)
 
     def _execute(self) -> tuple[Any, Any, Any]:
         diff = [self.held[k] for k in self.diff_cells] + [self.values[k] for k in self.diff_inputs]
@@ -160,7 +163,7 @@ class Call:
         for index, value in zip(result.changed, changed, strict=True):
             store_state(self.cells[index], value)
         node = self._node(vjp, floats, result) if vjp is not None else None
-        return _wrapped(result, floats, others, node, self.name)
+        return _wrapped(result, floats, others, node, self.flows)
 
     def _node(self, vjp: Any, floats: list[Any], result: Result) -> Node:
         shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in floats]
@@ -173,7 +176,8 @@ class Call:
         slots = [where if kind == "float" else None for kind, where in result.kinds]
         arguments = [leaf if isinstance(leaf, Tensor) else None for leaf in (self.leaves[i] for i in self.dynamic)]
         read = [t for t, u in zip(params, used, strict=False) if u]
-        return Node(self.name, arguments, read, sources, lambda dys: _picked(pull(dys), keep), shapes, slots)
+        node = Node(self.name, arguments, read, sources, lambda dys: _picked(pull(dys), keep), shapes, slots)
+        return node if self.operator is None else looks_like(node, self.operator)
 
 
 def _others(values: list[Any], taken: list[int]) -> list[Any]:
@@ -259,7 +263,7 @@ def _like(value: Any, before: Any) -> Any:
     return jax.lax.convert_element_type(value, before.dtype)
 
 
-def _wrapped(result: Result, floats: list[Any], others: list[Any], node: Node | None, name: str) -> Any:
+def _wrapped(result: Result, floats: list[Any], others: list[Any], node: Node | None, flows: bool) -> Any:
     groups = {"float": floats, "other": others}
     leaves: list[Any] = []
     for index, (kind, where) in enumerate(result.kinds):
@@ -267,9 +271,10 @@ def _wrapped(result: Result, floats: list[Any], others: list[Any], node: Node | 
             leaves.append(where)
             continue
         is_float = kind == "float"
-        made = Tensor._of(groups[kind][where], requires_grad=is_float and node is not None)
+        made = Tensor._of(groups[kind][where], requires_grad=is_float and flows)
         if node is not None and is_float:
             made._creator, made._slot, made.name = node, where, node.output_name(index)
+            node.output_ids[id(made)] = index
         leaves.append(made)
     return jax.tree.unflatten(result.tree, leaves)
 

@@ -8,30 +8,40 @@ import jax
 import numpy as np
 
 from singax import dispatch, mode, ops
-from singax.autograd import functional_elementwise, functional_shape
+from singax.autograd import (
+    functional_elementwise,
+    functional_losses,
+    functional_more,
+    functional_shape,
+    functional_window,
+)
+from singax.autograd.derived import operator_class, recorded
 from singax.autograd.functional_elementwise import *  # noqa: F403
 from singax.autograd.functional_elementwise import number
+from singax.autograd.functional_losses import *  # noqa: F403
+from singax.autograd.functional_more import *  # noqa: F403
 from singax.autograd.functional_shape import *  # noqa: F403
 from singax.autograd.functional_shape import integer
+from singax.autograd.functional_window import *  # noqa: F403
 from singax.autograd.recorder import node
 from singax.errors import ArgumentError
+from singax.ops.explain import named_in_errors
 
 __all__ = [
-    "add_bias", "avg_pool2d", "binary_cross_entropy", "cross_entropy", "dropout", "embedding", "gemm",
-    "global_average_pool", "global_max_pool", "globalaveragepool", "layer_norm", "lstm", "matmul", "max_pool2d",
-    "mse_loss", "ranking_loss", "rnn", "softmax", "softmax_cross_entropy",
+    "add_all", "add_bias", "avg_pool2d", "dropout", "embedding", "gemm", "global_average_pool", "global_max_pool",
+    "globalaveragepool", "gru", "layer_norm", "lstm", "matmul", "max_pool2d", "rnn", "softmax",
 ]  # fmt: skip
 __all__ += functional_elementwise.__all__
+__all__ += functional_losses.__all__
+__all__ += functional_more.__all__
 __all__ += functional_shape.__all__
+__all__ += functional_window.__all__
 
-matmul = node(ops.matmul)
-embedding = node(ops.embedding)
-softmax_cross_entropy = node(ops.softmax_cross_entropy)
-cross_entropy = node(ops.cross_entropy)
-mse_loss = node(ops.mse_loss)
-binary_cross_entropy = node(ops.binary_cross_entropy)
+matmul = recorded("Matmul", ops.matmul, "x w", differs="the gradients of batches of matrices are right")
+embedding = recorded("Embedding", ops.embedding, "x w", differs="ids of any shape; they have no gradient")
 rnn = node(ops.rnn)
 lstm = node(ops.lstm)
+gru = node(ops.gru)
 max_pool2d = node(ops.max_pool2d)
 avg_pool2d = node(ops.avg_pool2d)
 global_average_pool = node(ops.global_average_pool)
@@ -39,20 +49,32 @@ global_max_pool = node(ops.global_max_pool)
 layer_norm = node(ops.layer_norm)
 
 
+@operator_class("Gemm", "A B C")
 def gemm(A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0) -> Any:
     """α A · B + β C, A and B transposed first if asked for."""
     scale = {"alpha": number("gemm", "alpha", alpha), "beta": number("gemm", "beta", beta)}
     return dispatch.apply(ops.gemm, A, B, C, **scale, transA=int(transA), transB=int(transB))
 
 
+@named_in_errors
+def add_all(*xs: Any) -> Any:
+    """The sum of one or more Tensors, element by element, with broadcasting.
+
+    *Differences from SINGA*: it returns the sum (SINGA's returns None), and any number of inputs will do.
+    """
+    return functional_elementwise.sum(*xs)
+
+
+@operator_class("AddBias", "x b")
 def add_bias(x: Any, b: Any, axis: int = 0) -> Any:
     """x (n, m) + b: for axis 0 b (m,) is added to every row, for axis 1 b (n,) to every column.
 
-    *Differences from SINGA*: x keeps its values.
+    *Differences from SINGA*: x keeps its values; the gradient of b is right for axis 1 too.
     """
     return dispatch.apply(ops.add_bias, x, b, axis=integer("add_bias", "axis", axis))
 
 
+@operator_class("SoftMax")
 def softmax(x: Any, axis: int = 1) -> Any:
     """exp(x) normalised to sum 1 over `axis` **and all axes after it**, as in SINGA. See `ops.softmax` for one axis."""
     return dispatch.apply(_softmax, x, axis=integer("softmax", "axis", axis))
@@ -64,17 +86,13 @@ def _softmax(x: jax.Array, *, axis: int) -> jax.Array:
         raise ArgumentError(f"softmax expected an axis from {-ndim} to {ndim - 1}. Received: {axis}")
     if axis % ndim == ndim - 1:
         return ops.softmax(x, axis=-1)
-    return ops.reshape(ops.softmax(ops.flatten(x, axis=axis), axis=-1), shape=shape)
+    return ops.reshape(ops.softmax(ops.flatten(x, axis=axis), axis=-1), shape=shape, allowzero=True)
 
 
 _softmax.__name__ = "softmax"  # what its nodes are called
 
 
-def ranking_loss(pos: Any, neg: Any, M: float = 0.2) -> Any:
-    """The mean of max(0, M − pos + neg), of shape (1,)."""
-    return dispatch.apply(ops.ranking_loss, pos, neg, M=number("ranking_loss", "M", M))
-
-
+@operator_class("Dropout")
 def dropout(x: Any, seed: int = 0, ratio: float = 0.5) -> Any:
     """Dropout while `autograd.training`, else x itself. See `layer.Dropout`.
 
@@ -86,6 +104,7 @@ def dropout(x: Any, seed: int = 0, ratio: float = 0.5) -> Any:
     return dispatch.apply(ops.dropout, x, jax.random.fold_in(dispatch.next_key(), seed), ratio=ratio)
 
 
+@operator_class("GlobalAveragePool")
 def globalaveragepool(x: Any, data_format: str = "channels_first") -> Any:
     """The mean of each channel; the axes between, or after, stay with size 1.
 

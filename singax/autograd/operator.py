@@ -27,7 +27,8 @@ class Operator:
     Override `forward(self, *arrays)` → an array or a tuple of arrays, and `backward(self, *dys)` → one gradient per
     input (an array, or a tuple; None where there is none). Arrays are plain JAX arrays.
 
-    A call on Tensors returns **always a tuple** of Tensors; inside a layer, a tuple of arrays.
+    A call on Tensors returns **always a tuple** of Tensors; inside a layer, a tuple of arrays. The `creator` of these
+    Tensors is an instance of the class too, whose `backward` gives the gradients of this call.
 
     >>> import singax as sx
     >>> class Scale(Operator):
@@ -45,6 +46,21 @@ class Operator:
         self.name = f"{type(self).__name__}#{Operator.op_count}" if name is None else name
         Operator.op_count += 1
 
+    @property
+    def requires_grad(self) -> bool:
+        """Whether any gradient can flow back through it."""
+        return False
+
+    @property
+    def src(self) -> list[tuple[Any, int, Tensor | None, bool]]:
+        """The inputs of a call: (creator, id, the Tensor if it stores its gradient, whether it does) of each."""
+        return []
+
+    @property
+    def y_id2idx(self) -> dict[int, int]:
+        """The number of each output by its id."""
+        return {}
+
     def forward(self, *xs: Any) -> Any:
         """Compute the output from the inputs."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
@@ -58,6 +74,14 @@ class Operator:
             kinds = ", ".join(type(x).__name__ for x in xs)
             raise ArgumentError(f"{type(self).__name__} is called with Tensors outside a layer. Received: {kinds}")
         return dispatch.apply(_shared_function(self), *xs)
+
+    def output_name(self, index: int) -> str:
+        """The name of output `index`."""
+        return f"{self.name}:{index}"
+
+    def grad_name(self, index: int) -> str:
+        """The name of the gradient of output `index`."""
+        return f"{self.output_name(index)}_g"
 
     def get_params(self) -> list[Tensor]:
         """Parameters: none."""
@@ -117,6 +141,7 @@ def _as_function(operator: Operator) -> Any:
         return run(*xs)
 
     named.__name__ = type(operator).__name__
+    named._singax_operator = operator  # type: ignore[attr-defined]  # what its nodes look like
     return named
 
 

@@ -29,7 +29,8 @@ class _Recorder:
         name = getattr(operation, "__name__", type(operation).__name__)
         body = functools.partial(operation, **kwargs)
         key = tuple(sorted(kwargs.items()))
-        return Call(name, body, args, {}, cache=cache, key=key, numbers_are_arrays=True).run()
+        operator = getattr(operation, "_singax_operator", None)
+        return Call(name, body, args, {}, cache=cache, key=key, numbers_are_arrays=True, operator=operator).run()
 
     def leaf(self, tensor: Tensor) -> Dummy:
         return Dummy(tensor)

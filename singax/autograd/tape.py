@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from singax import mode
-from singax.autograd.node import Node
+from singax.autograd.node import Node, is_recorded
 from singax.errors import ArgumentError, ShapeError
 from singax.tensor import Tensor
 
@@ -49,14 +49,14 @@ def _check_loss(y: Tensor) -> None:
         raise ArgumentError(f"backward starts from a Tensor, the loss. Received: {type(y).__name__}")
     if y.size() != 1:
         raise ShapeError(f"backward starts from a loss of one element. Received: {y.name} of shape {y.shape}")
-    if not isinstance(y._creator, Node) and not y.stores_grad:
+    if not is_recorded(y) and not y.stores_grad:
         hint = "" if mode.training else ": autograd.training is False, so call model.train() or compile(is_train=True)"
         raise ArgumentError(f"no operation was recorded for {y.name}{hint}")
 
 
 def _walk(y: Tensor, dy: Any) -> Iterator[tuple[Tensor, Tensor]]:
     start = jnp.ones(y.shape, y.dtype) if dy is None else jnp.broadcast_to(jnp.asarray(_raw(dy), y.dtype), y.shape)
-    if not isinstance(y._creator, Node):
+    if not is_recorded(y):
         yield y, _gradient(y, start)
         return
     waiting, uses = _dependencies(y._creator)
@@ -69,7 +69,7 @@ def _walk(y: Tensor, dy: Any) -> Iterator[tuple[Tensor, Tensor]]:
         node = ready.pop()
         for source, cotangent in reversed(list(zip(node.sources, node.cotangents(sums.take(node)), strict=True))):
             parent = source._creator
-            if isinstance(parent, Node):
+            if is_recorded(source):
                 sums.add_output(source, cotangent)
                 waiting[parent] -= 1
                 if not waiting[parent]:
@@ -91,7 +91,7 @@ def _dependencies(root: Node) -> tuple[Counter[Node], Counter[int]]:
             parent = source._creator
             if source.stores_grad:
                 uses[id(source._cell)] += 1
-            if isinstance(parent, Node):
+            if is_recorded(source):
                 waiting[parent] += 1
                 if parent not in seen:
                     seen.add(parent)

@@ -73,6 +73,16 @@ class Layer(tree.Branch):
         made.requires_grad = made.stores_grad = False
         return made
 
+    def device_check(self, *tensors: Tensor) -> None:
+        """Move all Tensors to the device of the first one, in place."""
+        for tensor in tensors[1:]:
+            tensor.to_device(tensors[0].device)
+
+    def dtype_check(self, *tensors: Tensor) -> None:
+        """Convert all Tensors to the dtype of the first one, in place."""
+        for tensor in tensors[1:]:
+            tensor.to_type(tensors[0].dtype)
+
     def __setattr__(self, name: str, value: Any) -> None:
         current = self.__dict__.get(name)
         if _running(self):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from singax import ops
 from singax.errors import ArgumentError, ShapeError
 from singax.layer.base import Layer
+from singax.layer.checks import integer
 from singax.tensor import Placeholder
 
 
@@ -22,6 +24,7 @@ class Embedding(Layer):
       input_dim: V, the number of ids.
       output_dim: D, the size of a vector.
       initializer: "gaussian" (default) is N(0, 1), "uniform" is U(−1, 1); any other initializer name or function.
+      padding_idx: an id whose vector is always 0 and gets no gradient; None (default): there is none.
 
     Ids are integers, or floats that hold integers (their fraction is cut off), of any rank. −V … −1 count from the end,
     as in ONNX. An id outside −V … V − 1 cannot raise in a compiled program: its vector is nan, and it gets no gradient.
@@ -36,13 +39,17 @@ class Embedding(Layer):
 
     input_dtype = np.int32
 
-    def __init__(self, input_dim: int, output_dim: int, initializer: Any = "gaussian") -> None:
+    def __init__(
+        self, input_dim: int, output_dim: int, initializer: Any = "gaussian", padding_idx: int | None = None
+    ) -> None:
         super().__init__()
-        for name, size in (("input_dim", input_dim), ("output_dim", output_dim)):
-            if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-                raise ArgumentError(f"{name} must be an integer from 1 up. Received: {size!r}")
-        self.input_dim, self.output_dim = int(input_dim), int(output_dim)
-        self.initializer = initializer
+        self.input_dim, self.output_dim = integer("input_dim", input_dim, 1), integer("output_dim", output_dim, 1)
+        self.initializer, self.padding_idx = initializer, None
+        if padding_idx is not None:
+            self.padding_idx = integer("padding_idx", padding_idx)
+            if not -self.input_dim <= self.padding_idx < self.input_dim:
+                raise ArgumentError(f"padding_idx must be an id below {self.input_dim}. Received: {padding_idx!r}")
+            self.padding_idx %= self.input_dim
 
     def initialize(self, ids: Any) -> None:
         self.W = self.param((self.input_dim, self.output_dim), self.initializer)
@@ -62,4 +69,9 @@ class Embedding(Layer):
         self.W.requires_grad = not freeze
 
     def forward(self, ids: jax.Array) -> jax.Array:
-        return ops.embedding(ids, self.W.data)
+        y = ops.embedding(ids, self.W.data)
+        if self.padding_idx is None:
+            return y
+        ids = ids.astype(jnp.int32)
+        padding = (ids == self.padding_idx) | (ids == self.padding_idx - self.input_dim)
+        return jnp.where(padding[..., None], 0, y)

@@ -1,18 +1,19 @@
-"""Normalisation layers."""
+"""Normalisation with statistics of the batch: BatchNorm."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 
 from singax import mode, ops
 from singax.errors import ArgumentError, ShapeError
 from singax.layer.base import Layer
-from singax.ops.window import check_floating, wide_dtype
+from singax.layer.checks import number
+from singax.ops.window import check_floating, layout, wide_dtype
 
 
-class BatchNorm2d(Layer):
+class BatchNorm(Layer):
     """Batch normalisation per channel: y = (x − mean) / sqrt(var + eps) · scale + bias (Ioffe and Szegedy 2015).
 
     In training mode mean and var are those of the batch (var biased), and
@@ -20,7 +21,7 @@ class BatchNorm2d(Layer):
     batch, as in SINGA and PyTorch, not as in ONNX and Keras. Otherwise mean and var are `running_mean` and
     `running_var`.
 
-    **Shapes** x (N, C, H, W) or (N, C) → the same; `scale`, `bias`, `running_mean` and `running_var` (C,). C is
+    **Shapes** x (N, C) or (N, C, …) → the same; `scale`, `bias`, `running_mean` and `running_var` (C,). C is
     inferred from the first input.
 
     **Args**
@@ -36,11 +37,12 @@ class BatchNorm2d(Layer):
     *Differences from SINGA*: batch and image size are free; for float16 and bfloat16 inputs the statistics are float32.
     ONNX: BatchNormalization.
 
-    >>> BatchNorm2d().infer_shape((None, 8, 28, 28))
-    (None, 8, 28, 28)
+    >>> BatchNorm().infer_shape((None, 8, 28))
+    (None, 8, 28)
     """
 
     _computes_wide = True
+    axes: ClassVar[int | None] = None
 
     def __init__(
         self,
@@ -53,13 +55,13 @@ class BatchNorm2d(Layer):
         super().__init__()
         if len(args) > 2:
             raise ArgumentError(
-                f"BatchNorm2d takes ([channels[, momentum]]). Received {len(args)} positional arguments"
+                f"{type(self).__name__} takes ([channels[, momentum]]). Received {len(args)} positional arguments"
             )
-        self.momentum, self.eps = _number("momentum", momentum, 1.0), _number("eps", eps)
+        self.momentum, self.eps = number("momentum", momentum, 0, 1), number("eps", eps, 0)
         self.scale_init, self.bias_init = scale_init, bias_init
 
     def initialize(self, x: jax.Array) -> None:
-        _check_rank(x)
+        self._check_rank(x)
         shape, wide = x.shape[1:2], wide_dtype(x.dtype)
         self.scale = self.param(shape, self.scale_init, x.dtype)
         self.bias = self.param(shape, self.bias_init, x.dtype)
@@ -67,7 +69,7 @@ class BatchNorm2d(Layer):
         self.running_var = self.state(shape, "ones", wide)
 
     def forward(self, x: jax.Array) -> jax.Array:
-        _check_rank(x)
+        self._check_rank(x)
         scale, bias = self.scale.data, self.bias.data
         if not mode.training:
             return ops.batch_norm_inference(x, scale, bias, self.running_mean.data, self.running_var.data, eps=self.eps)
@@ -80,66 +82,38 @@ class BatchNorm2d(Layer):
     def _moved(self, running: jax.Array, batch: jax.Array) -> jax.Array:
         return (1 - self.momentum) * running + self.momentum * jax.lax.stop_gradient(batch).astype(running.dtype)
 
+    def _check_rank(self, x: jax.Array) -> None:
+        if x.ndim < 2 or (self.axes is not None and x.ndim not in (2, self.axes + 2)):
+            spatial = "(N, C, …)" if self.axes is None else layout(self.axes)
+            raise ShapeError(f"expected an input {spatial} or (N, C). Received shape {x.shape}")
+        check_floating("batch_norm", x)
 
-class LayerNorm(Layer):
-    """Layer normalisation: y = (x − mean) / sqrt(var + eps) · scale + bias per sample (Ba, Kiros and Hinton 2016).
 
-    Mean and (biased) variance are taken over `axis` and all axes after it.
+class BatchNorm2d(BatchNorm):
+    """`BatchNorm` of images (N, C, H, W), or of features (N, C). ONNX: BatchNormalization.
 
-    **Shapes** x (…, D) → the same; `scale` and `bias` (D,), or the sizes from `axis` on. They are inferred from the
-    first input.
-
-    **Args**
-      axis: the first axis that is normalised (default −1: the last axis alone).
-      eps: added to the variance (default 1e-5).
-      bias: whether there is a `bias` (default True).
-      scale_init, bias_init: initializer names or functions; default ones and zeros.
-
-    **Raises** `ArgumentError` for values outside of these, `ShapeError` for an input without that axis or with other
-    sizes, `DTypeError` for one of integers.
-
-    *Differences from SINGA*: SINGA has no such layer. ONNX: LayerNormalization.
-
-    >>> LayerNorm().infer_shape((None, 16, 64))
-    (None, 16, 64)
+    >>> BatchNorm2d().infer_shape((None, 8, 28, 28))
+    (None, 8, 28, 28)
     """
 
-    _computes_wide = True
-
-    def __init__(
-        self,
-        axis: int = -1,
-        eps: float = 1e-5,
-        bias: bool = True,
-        scale_init: Any = "ones",
-        bias_init: Any = "zeros",
-    ) -> None:
-        super().__init__()
-        if not isinstance(axis, int) or isinstance(axis, bool):
-            raise ArgumentError(f"axis must be an integer. Received: {axis!r}")
-        self.axis, self.eps, self.has_bias = axis, _number("eps", eps), bias
-        self.scale_init, self.bias_init = scale_init, bias_init
-
-    def initialize(self, x: jax.Array) -> None:
-        check_floating(x)
-        if not -x.ndim <= self.axis < x.ndim:
-            raise ShapeError(f"expected an input with an axis {self.axis}. Received shape {x.shape}")
-        self.scale = self.param(x.shape[self.axis :], self.scale_init, x.dtype)
-        if self.has_bias:
-            self.bias = self.param(x.shape[self.axis :], self.bias_init, x.dtype)
-
-    def forward(self, x: jax.Array) -> jax.Array:
-        bias = self.bias.data if self.has_bias else None
-        return ops.layer_norm(x, self.scale.data, bias, axis=self.axis, eps=self.eps)
+    axes = 2
 
 
-def _check_rank(x: jax.Array) -> None:
-    if x.ndim not in (2, 4):
-        raise ShapeError(f"expected an input (N, C, H, W) or (N, C). Received shape {x.shape}")
-    check_floating(x)
+class BatchNorm1d(BatchNorm):
+    """`BatchNorm` of sequences (N, C, W), or of features (N, C). ONNX: BatchNormalization.
+
+    >>> BatchNorm1d().infer_shape((None, 8, 28))
+    (None, 8, 28)
+    """
+
+    axes = 1
 
 
-def _number(name: str, value: Any, largest: float = float("inf")) -> float:
-    if not isinstance(value, int | float) or not 0 <= value <= largest:
-        raise ArgumentError(f"{name} must be a number from 0 to {largest}. Received: {value!r}")
-    return float(value)
+class BatchNorm3d(BatchNorm):
+    """`BatchNorm` of volumes (N, C, D, H, W), or of features (N, C). ONNX: BatchNormalization.
+
+    >>> BatchNorm3d().infer_shape((None, 8, 4, 6, 6))
+    (None, 8, 4, 6, 6)
+    """
+
+    axes = 3

@@ -1,103 +1,57 @@
-"""Recurrent layers: RNN and LSTM."""
+"""Recurrent layers: RNN, LSTM and GRU."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 
 from singax import ops
-from singax.errors import ArgumentError, ShapeError
-from singax.layer.base import Layer
-from singax.recipes import Normal
+from singax.errors import ArgumentError
+from singax.layer.recurrent_base import RNN_Base, columns
+from singax.ops.explain import described
+from singax.recipes import Normal, Uniform
 from singax.tensor import Tensor
 
 Array = jax.Array
 
 
-class RNN_Base(Layer):
-    """What RNN and LSTM share: checks of the options, and the two forms of a sequence.
-
-    A sequence is a list of T arrays (B, in), or one array (T, B, in); with `batch_first` the array is (B, T, in).
-    """
-
-    def __init__(self, input_size: int | None, hidden_size: int, bias: bool, batch_first: bool) -> None:
-        super().__init__()
-        for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
-            inferred = size is None and name == "input_size"
-            if not inferred and (isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1):
-                raise ArgumentError(f"{name} must be an integer from 1 up. Received: {size!r}")
-        self.input_size, self.hidden_size = input_size, hidden_size
-        self.bias, self.batch_first = bias, batch_first
-
-    def _first_step(self, x: Any) -> Array:
-        """One step (B, in) of the sequence, whose shape the parameters depend on."""
-        x = self._stacked(x)
-        if self.input_size is not None and x.shape[-1] != self.input_size:
-            raise ShapeError(f"expected steps (B, {self.input_size}). Received steps {x.shape[1:]}")
-        return x[0]
-
-    def _stacked(self, x: Any) -> Array:
-        """The sequence as one array (T, B, in)."""
-        if isinstance(x, list | tuple):
-            shapes = [step.shape for step in x]
-            if not shapes or len(shapes[0]) != 2 or len(set(shapes)) != 1:
-                raise ShapeError(f"expected a list of at least one array, all of one shape (B, in). Received: {shapes}")
-            return ops.reshape(ops.cat(x, axis=0), shape=(len(x), *shapes[0]))
-        if x.ndim != 3 or 0 in x.shape[:2]:
-            form = "(B, T, in)" if self.batch_first else "(T, B, in)"
-            raise ShapeError(f"expected a list of arrays (B, in) or an array {form}. Received shape {x.shape}")
-        return ops.transpose(x, perm=(1, 0, 2)) if self.batch_first else x
-
-    def _as_given(self, every: Array, x: Any) -> Any:
-        """The outputs (T, B, H) in the form in which the sequence `x` was given."""
-        if isinstance(x, list | tuple):
-            rows = every.reshape(-1, every.shape[-1])
-            return list(lax.split(rows, [every.shape[1]] * every.shape[0], axis=0))
-        return ops.transpose(every, perm=(1, 0, 2)) if self.batch_first else every
-
-    def _state(self, given: Any, like: Array, name: str) -> Array:
-        """An initial state (B, H): the one given, or zeros."""
-        shape = (like.shape[1], self.hidden_size)
-        if given is None:
-            return jnp.zeros(shape, like.dtype)
-        if given.shape != shape:
-            raise ShapeError(f"expected {name} with shape {shape}. Received shape {given.shape}")
-        return given
-
-    def _check_width(self, x: Array, W: Tensor) -> None:
-        if x.shape[-1] != W.shape[0]:
-            raise ShapeError(f"expected steps (B, {W.shape[0]}). Received steps {x.shape[1:]}")
-
-
 class RNN(RNN_Base):
     """Elman's network: h_t = f(x_t · Wx + h_{t−1} · Wh + b), f being tanh or relu.
 
-    **Shapes** x: a list of T arrays (B, in) → (list of T arrays (B, H), last h (B, H)); or one array (T, B, in) →
-    ((T, B, H), last h); with `batch_first` (B, T, in) → ((B, T, H), last h). h0 (B, H), zeros when it is not given.
-    `Wx` (in, H), `Wh` (H, H), drawn from N(0, 1); `b` (H,), zeros.
+    **Shapes** x: a list of T arrays (B, in) → (list of T arrays (B, D · H), last h (B, H)); or one array (T, B, in) →
+    ((T, B, D · H), last h); with `batch_first` (B, T, in) → ((B, T, D · H), last h). h0 is like the last h, zeros when
+    it is not given; with L layers and D directions, L · D > 1, both are (L · D, B, H).
+    `seq_lengths` (B,), integers: a sequence that is shorter than T puts out zeros after its end, its last h is the one
+    at its end, and the backward direction starts there. A length above T counts as T.
+    `Wx` (in, H), `Wh` (H, H), drawn from N(0, 1); `b` (H,), zeros. Further directions and layers: `reverse.Wx`,
+    `l1.Wx` (D · H, H), `l1.reverse.Wx`, …
 
     **Args**
       input_size: in; None to infer it from the first input.
       hidden_size: H.
+      num_layers: L (default 1); each layer reads the outputs of the one before.
       nonlinearity: "tanh" (default) or "relu".
       bias: whether there is a `b` (default True).
       batch_first: whether an array is (B, T, in) (default False); lists are not affected.
-      num_layers, dropout, bidirectional: only 1, 0 and False so far.
+      dropout: the part of a layer's outputs that is dropped on the way to the next layer while training (default 0).
+      bidirectional: whether a second direction reads the sequence from its end (default False).
 
-    **Raises** `ArgumentError` for other options, `ShapeError` for inputs or states that do not fit.
+    **Raises** `ArgumentError` for other options, `ShapeError` for inputs, states or lengths that do not fit,
+    `DTypeError` for lengths that are not integers.
 
-    *Differences from SINGA*: arrays as well as lists; h0 is optional; options are honoured or refused, SINGA ignores
-    them. One `lax.scan`: the compiled program does not grow with T. ONNX: RNN.
+    *Differences from SINGA*: arrays as well as lists; h0 is optional; the options are honoured, SINGA ignores them. One
+    `lax.scan` for each layer and direction: the compiled program does not grow with T. ONNX: RNN.
 
     >>> RNN(3, 5).infer_shape((7, None, 3))
     ((7, None, 5), (None, 5))
     """
 
+    operation = ops.rnn
+
     def __init__(
         self,
         input_size: int | None,
@@ -109,58 +63,86 @@ class RNN(RNN_Base):
         dropout: float = 0,
         bidirectional: bool = False,
     ) -> None:
-        super().__init__(input_size, hidden_size, bias, batch_first)
-        _refuse_unsupported(num_layers, dropout, bidirectional)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
         if nonlinearity not in ("tanh", "relu"):
             raise ArgumentError(f"nonlinearity must be 'tanh' or 'relu'. Received: {nonlinearity!r}")
         self.nonlinearity = nonlinearity
 
-    def initialize(self, x: Any) -> None:
-        step = self._first_step(x)
-        self.Wx = self.param((step.shape[-1], self.hidden_size), Normal(0.0, 1.0), step.dtype)
-        self.Wh = self.param((self.hidden_size, self.hidden_size), Normal(0.0, 1.0), step.dtype)
-        if self.bias:
-            self.b = self.param((self.hidden_size,), "zeros", step.dtype)
+    def forward(self, x: Any, h0: Array | None = None, seq_lengths: Any = None) -> tuple[Any, Array]:
+        every, (last,) = self._run(x, (h0,), seq_lengths, nonlinearity=self.nonlinearity)
+        return every, last
 
-    def forward(self, x: Any, h0: Array | None = None) -> tuple[Any, Array]:
-        steps = self._stacked(x)
-        self._check_width(steps, self.Wx)
-        h = self._state(h0, steps, "h0")
-        b = self.b.data if self.bias else None
-        every, last = ops.rnn(steps, h, self.Wx.data, self.Wh.data, b, nonlinearity=self.nonlinearity)
-        return self._as_given(every, x), last
+    def _make_parameters(self, inputs: int, dtype: Any) -> dict[str, Tensor]:
+        H = self.hidden_size
+        made = {name: self.param((rows, H), Normal(0.0, 1.0), dtype) for name, rows in (("Wx", inputs), ("Wh", H))}
+        return made | ({"b": self.param((H,), "zeros", dtype)} if self.bias else {})
+
+    def _onnx_parameters(self, named: Mapping[str, Tensor]) -> tuple[Array, Array, Array | None]:
+        b = named["b"].data if self.bias else None
+        B = None if b is None else ops.cat([b, jnp.zeros_like(b)], axis=0)
+        return columns([named["Wx"]]), columns([named["Wh"]]), B
 
 
-class LSTM(RNN_Base):
+class _Gated(RNN_Base):
+    """A recurrent layer with four parameters for each of its gates: `Wx_*`, `Wh_*`, `Bx_*` and `Bh_*`."""
+
+    gates: str
+    onnx_gates: str
+
+    def _matrix_recipe(self) -> Any:
+        raise NotImplementedError
+
+    def _bias_recipe(self) -> Any:
+        raise NotImplementedError
+
+    def _make_parameters(self, inputs: int, dtype: Any) -> dict[str, Tensor]:
+        H, matrix, bias = self.hidden_size, self._matrix_recipe(), self._bias_recipe()
+        made = {f"Wx_{gate}": self.param((inputs, H), matrix, dtype) for gate in self.gates}
+        made |= {f"Wh_{gate}": self.param((H, H), matrix, dtype) for gate in self.gates}
+        kinds = ("Bx", "Bh") if self.bias else ()
+        return made | {f"{kind}_{gate}": self.param((H,), bias, dtype) for kind in kinds for gate in self.gates}
+
+    def _onnx_parameters(self, named: Mapping[str, Tensor]) -> tuple[Array, Array, Array | None]:
+        W, R = (columns([named[f"{kind}_{gate}"] for gate in self.onnx_gates]) for kind in ("Wx", "Wh"))
+        biases = [named[f"{kind}_{gate}"].data for kind in ("Bx", "Bh") for gate in self.onnx_gates if self.bias]
+        return W, R, ops.cat(biases, axis=0) if biases else None
+
+
+class LSTM(_Gated):
     """Long short-term memory (Hochreiter and Schmidhuber 1997).
 
     With k_t = x_t · Wx_k + Bx_k + h_{t−1} · Wh_k + Bh_k for the gates k = i, f, o, g:
     c_t = σ(f_t) · c_{t−1} + σ(i_t) · tanh(g_t) and h_t = σ(o_t) · tanh(c_t).
 
-    **Shapes** x: a list of T arrays (B, in) → (list of T arrays (B, H), last h (B, H), last c (B, H)); or one array
-    (T, B, in) → ((T, B, H), h, c); with `batch_first` (B, T, in) → ((B, T, H), h, c). The second argument is a pair
-    (h0, c0) of arrays (B, H), zeros when it is not given.
-    `Wx_i Wx_f Wx_o Wx_g` (in, H) and `Wh_*` (H, H), drawn from N(0, 0.01²); `Bx_*` and `Bh_*` (H,), zeros.
+    **Shapes** x: a list of T arrays (B, in) → (list of T arrays (B, D · H), last h (B, H), last c (B, H)); or one array
+    (T, B, in) → ((T, B, D · H), h, c); with `batch_first` (B, T, in) → ((B, T, D · H), h, c). The second argument is a
+    pair (h0, c0) like the last h and c, zeros when it is not given; with L layers and D directions, L · D > 1, each is
+    (L · D, B, H). `seq_lengths` (B,) is that of RNN.
+    `Wx_i Wx_f Wx_o Wx_g` (in, H) and `Wh_*` (H, H), drawn from N(0, 0.01²); `Bx_*` and `Bh_*` (H,), zeros. Further
+    directions and layers: `reverse.Wx_i`, `l1.Wx_i` (D · H, H), `l1.reverse.Wx_i`, …
 
     **Args**
       input_size: in; None to infer it from the first input.
       hidden_size: H.
       nonlinearity: only "tanh".
+      num_layers: L (default 1); each layer reads the outputs of the one before.
       bias: whether there are `Bx_*` and `Bh_*` (default True).
       batch_first: whether an array is (B, T, in) (default False); lists are not affected.
-      num_layers, dropout, bidirectional: only 1, 0 and False so far.
+      dropout: the part of a layer's outputs that is dropped on the way to the next layer while training (default 0).
+      bidirectional: whether a second direction reads the sequence from its end (default False).
 
-    **Raises** `ArgumentError` for other options, `ShapeError` for inputs or states that do not fit.
+    **Raises** `ArgumentError` for other options, `ShapeError` for inputs, states or lengths that do not fit,
+    `DTypeError` for lengths that are not integers.
 
-    *Differences from SINGA*: arrays as well as lists; the states are optional; options are honoured or refused, SINGA
-    ignores them. The order of the arguments differs from RNN's, as in SINGA. The sixteen parameters are joined once per
-    call and one `lax.scan` runs the steps: the compiled program does not grow with T. ONNX: LSTM.
+    *Differences from SINGA*: arrays as well as lists; the states are optional; the options are honoured, SINGA ignores
+    them. The order of the arguments differs from RNN's, as in SINGA. The parameters are joined once per call and one
+    `lax.scan` for each layer and direction runs the steps: the compiled program does not grow with T. ONNX: LSTM.
 
     >>> LSTM(3, 5).infer_shape((7, None, 3))
     ((7, None, 5), (None, 5), (None, 5))
     """
 
-    Wx_i: Tensor
+    operation, gates, onnx_gates = ops.lstm, "ifog", "iofg"
 
     def __init__(
         self,
@@ -173,47 +155,85 @@ class LSTM(RNN_Base):
         dropout: float = 0,
         bidirectional: bool = False,
     ) -> None:
-        super().__init__(input_size, hidden_size, bias, batch_first)
-        _refuse_unsupported(num_layers, dropout, bidirectional)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
         if nonlinearity != "tanh":
             raise ArgumentError(f"the nonlinearity of an LSTM is 'tanh'. Received: {nonlinearity!r}")
         self.nonlinearity = nonlinearity
 
-    def initialize(self, x: Any) -> None:
-        step = self._first_step(x)
-        for kind, rows in (("Wx", step.shape[-1]), ("Wh", self.hidden_size)):
-            for gate in "ifog":
-                setattr(self, f"{kind}_{gate}", self.param((rows, self.hidden_size), Normal(0.0, 0.01), step.dtype))
-        for kind in ("Bx", "Bh") if self.bias else ():
-            for gate in "ifog":
-                setattr(self, f"{kind}_{gate}", self.param((self.hidden_size,), "zeros", step.dtype))
+    def forward(
+        self, x: Any, states: Sequence[Array | None] | None = None, seq_lengths: Any = None
+    ) -> tuple[Any, Array, Array]:
+        every, (h, c) = self._run(x, _pair(states), seq_lengths)
+        return every, h, c
 
-    def forward(self, x: Any, states: Sequence[Array | None] | None = None) -> tuple[Any, Array, Array]:
-        steps = self._stacked(x)
-        self._check_width(steps, self.Wx_i)
-        h0, c0 = _pair(states)
-        h, c = self._state(h0, steps, "h0"), self._state(c0, steps, "c0")
-        b = self._joined("Bx") + self._joined("Bh") if self.bias else None
-        every, h, c = ops.lstm(steps, h, c, self._joined("Wx"), self._joined("Wh"), b)
-        return self._as_given(every, x), h, c
+    def _matrix_recipe(self) -> Any:
+        return Normal(0.0, 0.01)
 
-    def _joined(self, kind: str) -> Array:
-        """The four parameters of a kind side by side, in the order of `ops.lstm`."""
-        return jnp.concatenate([getattr(self, f"{kind}_{gate}").data for gate in "iofg"], axis=-1)
+    def _bias_recipe(self) -> Any:
+        return "zeros"
+
+
+class GRU(_Gated):
+    """Gated recurrent unit (Cho et al. 2014).
+
+    With k_t = x_t · Wx_k + Bx_k + h_{t−1} · Wh_k + Bh_k for the gates k = r, z:
+    n_t = tanh(x_t · Wx_n + Bx_n + σ(r_t) · (h_{t−1} · Wh_n + Bh_n)) and h_t = (1 − σ(z_t)) · n_t + σ(z_t) · h_{t−1}.
+    Without `linear_before_reset` n_t = tanh(x_t · Wx_n + Bx_n + (σ(r_t) · h_{t−1}) · Wh_n + Bh_n).
+
+    **Shapes** x, h0, `seq_lengths` and the results are those of RNN.
+    `Wx_r Wx_z Wx_n` (in, H), `Wh_*` (H, H), `Bx_*` and `Bh_*` (H,), all drawn from U(−1/√H, 1/√H). Further directions
+    and layers: `reverse.Wx_r`, `l1.Wx_r` (D · H, H), `l1.reverse.Wx_r`, …
+
+    **Args**
+      input_size: in; None to infer it from the first input.
+      hidden_size: H.
+      num_layers: L (default 1); each layer reads the outputs of the one before.
+      bias: whether there are `Bx_*` and `Bh_*` (default True).
+      batch_first: whether an array is (B, T, in) (default False); lists are not affected.
+      dropout: the part of a layer's outputs that is dropped on the way to the next layer while training (default 0).
+      bidirectional: whether a second direction reads the sequence from its end (default False).
+      linear_before_reset: True (default) for the form of cuDNN and PyTorch, False for that of the paper.
+
+    **Raises** `ArgumentError` for other options, `ShapeError` for inputs, states or lengths that do not fit,
+    `DTypeError` for lengths that are not integers.
+
+    *Differences from SINGA*: SINGA has a GRU in CudnnRNN only. ONNX: GRU.
+
+    >>> GRU(3, 5, bidirectional=True).infer_shape((7, None, 3))
+    ((7, None, 10), (2, None, 5))
+    """
+
+    operation, gates, onnx_gates = ops.gru, "rzn", "zrn"
+
+    def __init__(
+        self,
+        input_size: int | None,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0,
+        bidirectional: bool = False,
+        linear_before_reset: bool = True,
+    ) -> None:
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
+        self.linear_before_reset = bool(linear_before_reset)
+
+    def forward(self, x: Any, h0: Array | None = None, seq_lengths: Any = None) -> tuple[Any, Array]:
+        every, (last,) = self._run(x, (h0,), seq_lengths, linear_before_reset=self.linear_before_reset)
+        return every, last
+
+    def _matrix_recipe(self) -> Any:
+        bound = 1 / math.sqrt(self.hidden_size)
+        return Uniform(-bound, bound)
+
+    _bias_recipe = _matrix_recipe
 
 
 def _pair(states: Any) -> tuple[Any, Any]:
     if states is None:
         return None, None
     if not isinstance(states, list | tuple) or len(states) != 2:
-        raise ArgumentError("the initial states of an LSTM are one argument, the pair (h0, c0)")
+        received = described(states)
+        raise ArgumentError(f"the initial states of an LSTM are one argument, the pair (h0, c0). Received: {received}")
     return states[0], states[1]
-
-
-def _refuse_unsupported(num_layers: int, dropout: float, bidirectional: bool) -> None:
-    if num_layers != 1:
-        raise ArgumentError(f"num_layers must be 1: call several layers in turn instead. Received: {num_layers!r}")
-    if dropout:
-        raise ArgumentError(f"dropout must be 0: put Dropout layers between layers instead. Received: {dropout!r}")
-    if bidirectional:
-        raise ArgumentError("bidirectional is not available yet: run a second layer on the reversed sequence")

@@ -1,81 +1,84 @@
-"""The window arguments that convolution and pooling layers share: kernel_size, stride, padding, pad_mode."""
+"""The window arguments that convolution and pooling layers share: kernel_size, stride, padding, pad_mode, dilation."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 
 from singax.errors import ArgumentError
-from singax.ops.window import NO_PADDING, Padding, Pair, check_images, image_size, same_padding
+from singax.ops.window import Padding, Sizes, Window, check_spatial, no_padding
 
 SAME_MODES = ("SAME_UPPER", "SAME_LOWER")
 PAD_MODES = ("NOTSET", "VALID", *SAME_MODES)
 
-
-@dataclass(frozen=True)
-class Window:
-    """A window that slides over images. `padding` counts for the modes NOTSET and VALID."""
-
-    kernel: Pair
-    stride: Pair
-    dilation: Pair
-    padding: Padding
-    pad_mode: str
-
-    def padding_for(self, x: jax.Array) -> Padding:
-        """The padding of the images x (N, C, H, W): with SAME it depends on their size."""
-        check_images(x)
-        if self.pad_mode not in SAME_MODES:
-            return self.padding
-        return same_padding(image_size(x), self.kernel, self.stride, self.pad_mode == "SAME_UPPER", self.dilation)
+_WORDS = ("", "one", "two", "three", "four", "five", "six")
+_AXES = ("depth", "height", "width")
+_SIDES = ("front, back", "top, bottom", "left, right")
 
 
-def window(kernel_size: Any, stride: Any, padding: Any, pad_mode: str, dilation: Any = 1) -> Window:
-    """Check and complete what a user gave. `stride` None is the kernel size.
+def window(
+    name: str, axes: int, kernel_size: Any, stride: Any, padding: Any, pad_mode: str = "NOTSET", dilation: Any = 1
+) -> Window:
+    """Check and complete what a user gave for the operation `name`. `stride` None is the kernel size.
 
     Raises `ArgumentError`.
     """
-    kernel = integer_pair("kernel_size", kernel_size)
-    steps = kernel if stride is None else integer_pair("stride", stride)
+    kernel = integers("kernel_size", kernel_size, axes)
+    steps = kernel if stride is None else integers("stride", stride, axes)
     if pad_mode not in PAD_MODES:
         raise ArgumentError(f"pad_mode must be one of {', '.join(PAD_MODES)}. Received: {pad_mode!r}")
-    pads = NO_PADDING if padding is None and pad_mode in SAME_MODES else _padding(padding)
-    if pads != NO_PADDING and pad_mode != "NOTSET":
+    if padding is None and pad_mode not in SAME_MODES:
+        raise ArgumentError(f"padding None goes only with pad_mode SAME_UPPER and SAME_LOWER. Received: {pad_mode!r}")
+    pads = no_padding(axes) if padding is None else paddings(padding, axes)
+    if pads != no_padding(axes) and pad_mode != "NOTSET":
         raise ArgumentError(f"pad_mode {pad_mode} determines the padding: leave padding out. Received: {padding!r}")
-    return Window(kernel, steps, integer_pair("dilation", dilation), pads, pad_mode)
+    return Window(kernel, steps, pads, integers("dilation", dilation, axes), name)
 
 
-def integer_pair(name: str, value: Any, least: int = 1) -> Pair:
-    """One integer, which stands for both axes, or a sequence of two (height, width)."""
-    found = _integers(value, least)
-    if found is None or len(found) not in (1, 2):
-        raise ArgumentError(f"{name} must be an integer from {least} up, or two (height, width). Received: {value!r}")
-    return found[0], found[-1]
+def fitted(given: Window, pad_mode: str, x: jax.Array) -> Window:
+    """The window for the input x (N, C, …): with SAME the padding depends on its sizes."""
+    check_spatial(given.name, x, len(given.kernel))
+    return given.same(x.shape[2:], pad_mode == "SAME_UPPER") if pad_mode in SAME_MODES else given
 
 
-def _padding(value: Any) -> Padding:
-    found = _integers(value, 0)
-    if found is None or len(found) not in (1, 2, 4):
+def integers(name: str, value: Any, axes: int, least: int = 1) -> Sizes:
+    """One integer, which stands for all axes, or a sequence of one for each.
+
+    Raises `ArgumentError`.
+    """
+    found = _integers(value, least, axes, (axes,))
+    if found is None:
         raise ArgumentError(
-            "padding must be an integer from 0 up, two (height, width) or four (top, bottom, left, right); None goes "
-            f"only with pad_mode SAME_UPPER and SAME_LOWER. Received: {value!r}"
+            f"{name} must be an integer from {least} up, or {_WORDS[axes]} ({', '.join(_AXES[-axes:])}). "
+            f"Received: {value!r}"
         )
-    if len(found) == 4:
-        return (found[0], found[1]), (found[2], found[3])
-    return (found[0], found[0]), (found[-1], found[-1])
+    return found
 
 
-def _integers(value: Any, least: int) -> list[int] | None:
-    """`value` as a list of integers, all at least `least`; a sequence of one is no integer."""
+def paddings(value: Any, axes: int) -> Padding:
+    """One integer for all sides, one for each axis, or two for each axis, begin and end.
+
+    Raises `ArgumentError`.
+    """
+    found = _integers(value, 0, axes, (axes, 2 * axes))
+    if found is None:
+        raise ArgumentError(
+            f"padding must be an integer from 0 up, {_WORDS[axes]} ({', '.join(_AXES[-axes:])}) or "
+            f"{_WORDS[2 * axes]} ({', '.join(_SIDES[-axes:])}). Received: {value!r}"
+        )
+    return tuple((n, n) for n in found) if len(found) == axes else tuple(zip(found[::2], found[1::2], strict=True))
+
+
+def _integers(value: Any, least: int, axes: int, lengths: Sequence[int]) -> Sizes | None:
+    """An integer repeated for all axes, or a sequence of one of these lengths; None if it is neither."""
     several = isinstance(value, Sequence) and not isinstance(value, str)
-    if several and len(value) < 2:
-        return None
+    items = list(value) if several else [value] * axes
     try:
-        found = [operator.index(item) for item in (value if several else [value]) if not isinstance(item, bool)]
+        found = tuple(operator.index(item) for item in items if not isinstance(item, bool))
     except TypeError:
         return None
-    return found if found and min(found) >= least and len(found) == (len(value) if several else 1) else None
+    fits = len(found) == len(items) and len(found) in lengths and min(found) >= least
+    return found if fits else None

@@ -6,7 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
+from singax.errors import DTypeError, ShapeError
+from singax.ops.checks import broadcast
+from singax.ops.explain import named_in_errors
+from singax.ops.logic import where
 from singax.ops.operation import operation
 
 Array = jax.Array
@@ -36,16 +41,44 @@ def div(a: Array, b: Array) -> Array:
     return jnp.true_divide(a, b)
 
 
+@operation("Div")
+def integer_div(a: Array, b: Array) -> Array:
+    """Elementwise quotient of integers, its fraction cut off (ONNX's and SINGA's); division by 0 is not defined."""
+    dtype = jnp.result_type(a, b)
+    if not jnp.issubdtype(dtype, jnp.integer):
+        raise DTypeError(f"integer_div expected integers. Received dtype {dtype}")
+    shape = broadcast("integer_div", a, b)
+    return lax.div(*(jnp.broadcast_to(jnp.asarray(v, dtype), shape) for v in (a, b)))
+
+
 @operation(None)
 def floordiv(a: Array, b: Array) -> Array:
     """Elementwise floor(a / b)."""
     return jnp.floor_divide(a, b)
 
 
-@operation("Mod")
+@named_in_errors
 def mod(a: Array, b: Array) -> Array:
-    """Elementwise remainder with the sign of the divisor."""
+    """Elementwise remainder with the sign of the divisor, as `%` in Python.
+
+    ONNX has such an operator for integers only, so that of floats is made of `fmod`.
+    """
+    if not jnp.issubdtype(jnp.result_type(a, b), jnp.floating):
+        return integer_mod(a, b)
+    rest = fmod(a, b)
+    return where((rest != 0) & ((rest < 0) != (b < 0)), add(rest, b), rest)
+
+
+@operation("Mod")
+def integer_mod(a: Array, b: Array) -> Array:
+    """Elementwise remainder of integers, with the sign of the divisor."""
     return jnp.mod(a, b)
+
+
+@operation("Mod", attributes=lambda k: {"fmod": 1})
+def fmod(a: Array, b: Array) -> Array:
+    """Elementwise remainder with the sign of the dividend, as `fmod` in C."""
+    return jnp.fmod(a, b)
 
 
 @operation("Pow")
@@ -69,6 +102,9 @@ def abs(x: Array) -> Array:
 @operation("MatMul")
 def matmul(x: Array, w: Array) -> Array:
     """Matrix product with NumPy's rules for leading (batch) axes: (…, n, k) · (…, k, m) → (…, n, m)."""
+    left, right = jnp.shape(x), jnp.shape(w)
+    if not left or not right or left[-1] != right[-2:][0]:
+        raise ShapeError(f"matmul expected (…, n, k) and (…, k, m), or vectors (k,). Received: {left} and {right}")
     return jnp.matmul(x, w)
 
 
@@ -122,5 +158,11 @@ def getitem(x: Array, *, key: Any) -> Array:
 
 @operation(None)
 def take(x: Array, indices: Array) -> Array:
-    """x[indices] along the first axis, for an array of integers or booleans."""
-    return x[indices]
+    """x[indices] along the first axis, for an array of integers, or of booleans whose values are known."""
+    try:
+        return jnp.asarray(x)[indices]
+    except jax.errors.NonConcreteBooleanIndexError:
+        raise ShapeError(
+            "take expected a mask whose values are known, since the shape of its result depends on them. "
+            f"Received: a mask of shape {jnp.shape(indices)} in a program that is being compiled"
+        ) from None

@@ -100,10 +100,18 @@ def clip(x: Array, *, min: float | None = None, max: float | None = None) -> Arr
     dtype = jnp.result_type(x, *(limit for limit in (min, max) if limit is not None))
     x = jnp.asarray(x, dtype)
     if min is not None:
-        x = jnp.where(x < min, jnp.asarray(min, dtype), x)
+        x = jnp.where(x < (low := _within(min, dtype)), low, x)
     if max is not None:
-        x = jnp.where(x > max, jnp.asarray(max, dtype), x)
+        x = jnp.where(x > (high := _within(max, dtype)), high, x)
     return x
+
+
+def _within(limit: float, dtype: np.dtype) -> Array:
+    """A limit as a value of `dtype`; for integers one beyond their range is the end of the range."""
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return jnp.asarray(np.clip(int(limit), int(limits.min), int(limits.max)), dtype)
+    return jnp.asarray(limit, dtype)
 
 
 @operation("Cast", attributes=lambda k: {"to": _ONNX_DTYPES[canonical(k["to"]).name]})

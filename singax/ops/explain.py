@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -19,6 +21,24 @@ def explained(name: str, arguments: Any, options: dict[str, Any], error: Excepti
     given = ", ".join(f"{key}={value!r}" for key, value in options.items())
     received = ", ".join(filter(None, [described(arguments), given]))
     return kind(f"{name} cannot take these inputs. Received: {received}. {type(error).__name__}: {_first_line(error)}")
+
+
+def named_in_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, which is made of operations, under its own name in the errors that come out of it."""
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except SingaxError as error:
+            error.operation = function.__name__
+            raise
+        except NOT_ABOUT_INPUTS:
+            raise
+        except FROM_BELOW as error:
+            raise explained(function.__name__, args, kwargs, error) from error
+
+    return guarded
 
 
 def described(arguments: Any) -> str:

@@ -1,13 +1,17 @@
-"""Matrix products with more to them, and biases."""
+"""Matrix products with more to them, sums of products, biases and triangles of matrices."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from singax.errors import ShapeError
 from singax.ops.arithmetic import add
 from singax.ops.checks import broadcast, one_of
+from singax.ops.explain import named_in_errors
 from singax.ops.operation import operation
 from singax.ops.shape import reshape
 
@@ -43,6 +47,7 @@ def gemm(
     return product + (C if beta == 1 else beta * C)
 
 
+@named_in_errors
 def add_bias(x: Array, b: Array, *, axis: int = 0) -> Array:
     """x (n, m) + b: b (m,) is added to every row if `axis` is 0, b (n,) to every column if it is 1."""
     one_of("add_bias", "axis", axis, (0, 1))
@@ -52,3 +57,21 @@ def add_bias(x: Array, b: Array, *, axis: int = 0) -> Array:
             f"Received: {jnp.shape(x)} and {jnp.shape(b)}"
         )
     return add(x, reshape(b, shape=(-1, 1)) if axis else b)
+
+
+@operation("Einsum", attributes={"equation": "equation"})
+def einsum(*xs: Array, equation: str) -> Array:
+    """The sum of products that Einstein's notation says, such as "bij,bjk->bik"."""
+    return jnp.einsum(equation, *xs)
+
+
+@operation("Trilu", attributes=lambda k: {"upper": int(k.get("upper", True))}, constants=lambda k: [_scalar(k)])
+def trilu(x: Array, *, k: int = 0, upper: bool = True) -> Array:
+    """The part of each matrix of x (…, n, m) on and above its k-th diagonal, or on and below it; 0 elsewhere."""
+    if jnp.ndim(x) < 2:
+        raise ShapeError(f"trilu expected matrices (…, n, m). Received shape {jnp.shape(x)}")
+    return jnp.triu(x, k) if upper else jnp.tril(x, k)
+
+
+def _scalar(keywords: dict[str, Any]) -> np.ndarray:
+    return np.asarray(keywords.get("k", 0), np.int64)

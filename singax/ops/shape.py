@@ -11,15 +11,24 @@ import numpy as np
 
 from singax.errors import ArgumentError, ShapeError
 from singax.ops.checks import int64s, normal_axes, normal_axis, one_per_axis
+from singax.ops.explain import named_in_errors
 from singax.ops.operation import operation
 
 Array = jax.Array
 
 
-@operation("Reshape", constants=lambda k: [int64s(k["shape"])])
-def reshape(x: Array, *, shape: tuple[int, ...]) -> Array:
-    """The same elements in row-major order with another shape; one size may be −1, 0 copies the input's size."""
-    sizes = tuple(x.shape[i] if size == 0 and i < x.ndim else size for i, size in enumerate(shape))
+@operation(
+    "Reshape",
+    attributes=lambda k: {"allowzero": 1} if k.get("allowzero") else {},
+    constants=lambda k: [int64s(k["shape"])],
+)
+def reshape(x: Array, *, shape: tuple[int, ...], allowzero: bool = False) -> Array:
+    """The same elements in row-major order with another shape; one size may be −1, 0 copies the input's size.
+
+    With `allowzero` 0 is a size of 0.
+    """
+    copies = [size == 0 and i < x.ndim and not allowzero for i, size in enumerate(shape)]
+    sizes = tuple(x.shape[i] if copied else shape[i] for i, copied in enumerate(copies))
     known = math.prod(size for size in sizes if size != -1)
     fits = known > 0 and x.size % known == 0 if -1 in sizes else known == x.size
     if sizes.count(-1) > 1 or min(sizes, default=0) < -1 or not fits:
@@ -58,9 +67,23 @@ def cat(xs: Sequence[Array], *, axis: int = 0) -> Array:
 
 
 @operation("Gather")
+def lookup(table: Array, ids: Array) -> Array:
+    """Rows of `table` (V, D) for `ids` of any shape: see `embedding`, which has the arguments in SINGA's order."""
+    if jnp.ndim(table) != 2 or jnp.result_type(ids) == jnp.bool_:
+        raise ShapeError(
+            "lookup expected ids of integers and a table (V, D). "
+            f"Received: ids {jnp.result_type(ids)}{list(jnp.shape(ids))} and a table of shape {jnp.shape(table)}"
+        )
+    return jnp.take(table, jnp.asarray(ids).astype(jnp.int32), axis=0)
+
+
+@named_in_errors
 def embedding(ids: Array, table: Array) -> Array:
-    """Rows of `table` (V, D) for integer `ids` of any shape: (…) → (…, D)."""
-    return jnp.take(table, ids.astype(jnp.int32), axis=0)
+    """Rows of `table` (V, D) for `ids` of any shape: (…) → (…, D).
+
+    Ids of floats are cut off to integers. Negative ids count from the end; those outside the table give nan.
+    """
+    return lookup(table, ids)
 
 
 @operation("Squeeze", constants=lambda k: [int64s(k.get("axes"))])

@@ -10,6 +10,7 @@ import numpy as np
 
 from singax.errors import ArgumentError, ShapeError
 from singax.ops.checks import int64s, one_of, one_per_axis
+from singax.ops.explain import named_in_errors
 from singax.ops.operation import operation
 from singax.ops.shape import reshape, transpose
 
@@ -81,11 +82,12 @@ def space_to_depth(x: Array, *, blocksize: int) -> Array:
     return _space_to_depth(x, blocksize, "DCR", jnp.reshape, jnp.transpose)
 
 
+@named_in_errors
 def space_to_depth_crd(x: Array, *, blocksize: int) -> Array:
     """As `space_to_depth`, the channel first; ONNX has no operator for it, so it is made of others."""
-    return _space_to_depth(
-        x, blocksize, "CRD", lambda x, shape: reshape(x, shape=shape), lambda x, perm: transpose(x, perm=perm)
-    )
+    shaped: Any = lambda x, shape: reshape(x, shape=shape, allowzero=True)  # noqa: E731
+    permuted: Any = lambda x, perm: transpose(x, perm=perm)  # noqa: E731
+    return _space_to_depth(x, blocksize, "CRD", shaped, permuted)
 
 
 def _space_to_depth(x: Array, blocksize: int, mode: str, reshape: Any, transpose: Any) -> Array:

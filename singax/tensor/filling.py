@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,7 +14,9 @@ from singax import dispatch, dtypes, recipes
 from singax.errors import ArgumentError, DTypeError, ShapeError
 from singax.mode import local
 from singax.storage import Cell, Deferred, Unfilled, place_host_array
-from singax.tensor.values import host_copy
+from singax.tensor.values import host_array, host_copy, number, real
+
+_REAL = (recipes.Normal, recipes.Uniform, recipes.Orthogonal)
 
 
 class Filling:
@@ -28,39 +31,48 @@ class Filling:
     shape: Any
     dtype: Any
     data: Any
+    size: Callable[[], int]
+    _blank: Callable[[], Any]
 
-    def size(self) -> int:
-        """The number of elements."""
-        raise NotImplementedError
+    def set_value(self, x: float, inplace: bool = True) -> Any:
+        """Fill with the number `x`, converted to the dtype; integers lose the fraction. Returns self.
 
-    def set_value(self, x: float) -> Any:
-        """Fill with the number `x`, converted to the dtype. Returns self."""
-        return self._fill(recipes.Constant(x))
+        In this and the three methods below `inplace=False` leaves self as it is and returns a new Tensor.
+        """
+        return self._fill(recipes.Constant(_fitting(self, number("set_value", "x", x))), inplace)
 
-    def gaussian(self, mean: float, std: float) -> Any:
-        """Fill with draws from N(mean, std²). Returns self."""
-        return self._fill(recipes.Normal(float(mean), float(std)), floating=True)
+    def gaussian(self, mean: float, std: float, inplace: bool = True) -> Any:
+        """Fill with draws from N(mean, std²). Returns self. For floating dtypes."""
+        mean, std = real("gaussian", "mean", mean), real("gaussian", "std", std)
+        if not std >= 0:
+            raise ArgumentError(f"gaussian expected a std of 0 or more. Received: {std}")
+        return self._fill(recipes.Normal(mean, std), inplace)
 
-    def uniform(self, low: float, high: float) -> Any:
-        """Fill with draws from U(low, high). Returns self."""
-        return self._fill(recipes.Uniform(float(low), float(high)), floating=True)
+    def uniform(self, low: float, high: float, inplace: bool = True) -> Any:
+        """Fill with draws from U(low, high). Returns self. For floating dtypes."""
+        recipe = recipes.Uniform(real("uniform", "low", low), real("uniform", "high", high))
+        return self._fill(recipe, inplace)
 
-    def bernoulli(self, p: float) -> Any:
+    def bernoulli(self, p: float, inplace: bool = True) -> Any:
         """Fill with ones (probability `p`) and zeros. Returns self."""
+        p = real("bernoulli", "p", p)
         if not 0 <= p <= 1:
             raise ArgumentError(f"a probability lies between 0 and 1. Received: {p}")
-        return self._fill(recipes.Bernoulli(p))
+        return self._fill(recipes.Bernoulli(p), inplace)
 
-    def _fill(self, recipe: recipes.Recipe, floating: bool = False) -> Any:
-        if floating and not dtypes.is_floating(self.dtype):
+    def _fill(self, recipe: recipes.Recipe, inplace: bool = True) -> Any:
+        if isinstance(recipe, _REAL) and not dtypes.is_floating(self.dtype):
             raise DTypeError(f"{self.name} has dtype {self.dtype}: only floating tensors take random real numbers")
+        if not inplace:
+            return self._blank()._fill(recipe)
         shape, dtype, cell = self._known_shape(), self.dtype, self._cell
         if local.frame is not None and local.frame.building:
             cell.set(Deferred(shape, dtype, recipe), lent=False)
         elif local.frame is not None or local.tracing:
             assign(self, jnp.asarray(recipe.draw(recipes.TracedSource(dispatch.next_key), shape, dtype)))
         else:
-            value = recipe.draw(devices.randomness.fills, shape, dtype)
+            with np.errstate(over="ignore"):
+                value = recipe.draw(devices.randomness.fills, shape, dtype)
             _store(cell, value)
             self._creator = None
         return self
@@ -77,7 +89,7 @@ class Filling:
         The copy is made before this returns: the caller's buffer may be overwritten at once. `offset` is SINGA's and
         has no effect. Raises `ShapeError` for another number of elements.
         """
-        array = np.asarray(np_array)
+        array = host_array(np_array)
         if None in self.shape:
             self._cell.set(Unfilled(_matched(self, array.shape), self.dtype))
         if array.size != self.size():
@@ -85,11 +97,11 @@ class Filling:
                 f"{self.name} holds {self.size()} elements, shape {self.shape}; "
                 f"received {array.size}, shape {array.shape}"
             )
-        assign(self, np.array(array.reshape(self.shape), self.dtype, order="C", copy=True))
+        assign(self, host_copy(array.reshape(self.shape), self.dtype))
 
     def copy_data(self, t: Any) -> None:
         """Copy the elements of a Tensor or array of equal size; dtypes are converted."""
-        value = t.data if isinstance(t, Filling) else jnp.asarray(t)
+        value = t.data if isinstance(t, Filling) else jnp.asarray(host_copy(t, None))
         if value.size != self.size():
             raise ShapeError(f"{self.name} holds {self.size()} elements; received {value.size}, shape {value.shape}")
         assign(self, value.reshape(self.shape).astype(self.dtype))
@@ -102,6 +114,16 @@ class Filling:
             self.copy_data(t)
         else:
             self.copy_from_numpy(t, offset)
+
+
+def _fitting(tensor: Filling, x: float) -> float:
+    """`x`, if the Tensor can hold it; floats become infinite."""
+    if tensor.dtype.kind in "iu":
+        limits = np.iinfo(tensor.dtype)
+        if not limits.min <= x <= limits.max:
+            raise ArgumentError(f"set_value expected a number that {tensor.dtype} can hold. Received: {x}")
+        return x
+    return real("set_value", "x", x)
 
 
 def assign(tensor: Filling, value: Any) -> None:

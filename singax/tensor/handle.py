@@ -21,15 +21,18 @@ import numpy as np
 
 from singax import device as devices
 from singax import dispatch, dtypes, ops
-from singax.errors import RawCallError, ShapeError, TracedValueError, UnfilledError
+from singax.errors import ArgumentError, RawCallError, ShapeError, TracedValueError, UnfilledError
 from singax.mode import local, traced
-from singax.storage import Cell, Unfilled
+from singax.storage import Cell, Deferred, Unfilled
+from singax.tensor import measures
 from singax.tensor.filling import Filling, assign
 from singax.tensor.operators import Operators
+from singax.tensor.rules import apply, call
+from singax.tensor.shaping import Shaping
 from singax.tensor.values import checked_shape, copied, host_copy, shown_values
 
 
-class Tensor(Filling, Operators):
+class Tensor(Filling, Operators, Shaping):
     """A mutable handle on one value.
 
     **Args**
@@ -43,6 +46,7 @@ class Tensor(Filling, Operators):
       name: default `Dummy#<n>`.
 
     *Differences from SINGA*: `data` is an array, not a CTensor; dtypes are converted, never reinterpreted bit by bit.
+    `copy()` shares its values; `T()`, `transpose()` and `reshape()` do not, since arrays of JAX never change.
 
     >>> Tensor((2,), name="h")
     Tensor 'h' float32[2] (no values yet)
@@ -74,6 +78,8 @@ class Tensor(Filling, Operators):
         self._cell = Cell(value, place)
         if local.step is not None:
             local.step.own(self._cell)
+        if local.frame is not None:
+            local.frame.cells.add(id(self._cell))
         self._requires_grad, self._stores_grad = requires_grad, stores_grad
         self._cell.trains = requires_grad and stores_grad
         self._creator, self._slot, self._predicate = creator, 0, False
@@ -103,11 +109,11 @@ class Tensor(Filling, Operators):
 
     @property
     def device(self) -> Any:
-        """Where the values are: the device given at creation, else the default device."""
-        place = self._cell.place
-        if isinstance(place, jax.Device):
-            return devices.Device(place.platform, place.id)
-        return devices.get_default_device() if place is None else place
+        """Where the values are: a Device, or a `Sharding` for values on several."""
+        place, value = self._cell.place, self._cell.get()
+        if place is None and isinstance(value, jax.Array) and not traced(value) and value.committed:
+            place = value.sharding
+        return devices.from_place(place)
 
     @property
     def name(self) -> str:
@@ -212,7 +218,10 @@ class Tensor(Filling, Operators):
 
     def clone(self) -> Tensor:
         """A deep copy: a fresh leaf with default flags and name."""
-        return Tensor._of(copied(self._cell.get()), requires_grad=True)
+        inside = local.frame is not None and self.is_filled()
+        made = Tensor._of(self.data if inside else copied(self._cell.get()), requires_grad=True)
+        made._cell.place = self._cell.place
+        return made
 
     deepcopy = clone
 
@@ -223,17 +232,18 @@ class Tensor(Filling, Operators):
         return made
 
     def as_type(self, dtype: Any) -> Tensor:
-        """A converted copy; float to int truncates towards zero."""
-        value = _filled(self, self._cell.array)
-        made = value.astype(dtypes.canonical(dtype))
-        return Tensor._of(copied(made) if made is value else made)
+        """A converted copy; float to int truncates towards zero. Between floating dtypes gradients flow."""
+        return call(ops.cast, self, to=dtypes.canonical(dtype).name)
 
     def to_type(self, dtype: Any) -> Tensor:
         """Convert in place. Returns self."""
         wanted, value = dtypes.canonical(dtype), self._cell.get()
-        self._cell.set(
-            Unfilled(value.shape, wanted) if isinstance(value, Unfilled) else self._cell.array().astype(wanted)
-        )
+        if isinstance(value, Unfilled):
+            self._cell.set(Unfilled(value.shape, wanted))
+        elif isinstance(value, Deferred) and value.draw is None:  # its layer is being built
+            self._cell.set(Deferred(value.shape, wanted, value.recipe), lent=False)
+        else:
+            assign(self, apply(ops.cast, self, to=wanted.name))
         return self
 
     def to_device(self, device: Any) -> None:
@@ -249,24 +259,22 @@ class Tensor(Filling, Operators):
 
     def reset_like(self, t: Tensor) -> None:
         """Take shape, dtype and device of `t`; the values are gone."""
+        if not isinstance(t, Tensor):
+            raise ArgumentError(f"reset_like expected a Tensor. Received: {type(t).__name__}")
         self._cell.place = t._cell.place
         self._cell.set(Unfilled(t.shape, t.dtype))
 
-    # -- shape --------------------------------------------------------------------------------------------------
+    def l1(self) -> float:
+        """The mean of the absolute values (SINGA's meaning)."""
+        return _measured(apply(measures.l1, self))
 
-    def reshape(self, shape: Sequence[int]) -> Tensor:
-        """The same elements with another shape; one size may be −1. Recorded while training."""
-        return dispatch.apply(ops.reshape, self, shape=tuple(shape))
+    def l2(self) -> float:
+        """The Euclidean norm divided by the number of elements (SINGA's meaning)."""
+        return _measured(apply(measures.l2, self))
 
-    def transpose(self, axes: Sequence[int] | None = None) -> Tensor:
-        """Permuted axes, all reversed by default. Recorded while training."""
-        return dispatch.apply(
-            ops.transpose, self, perm=tuple(reversed(range(self.ndim()))) if axes is None else tuple(axes)
-        )
-
-    def T(self) -> Tensor:
-        """All axes reversed."""
-        return self.transpose()
+    def _blank(self) -> Tensor:
+        """A new Tensor of this shape, dtype and place, without values."""
+        return Tensor(self.shape, self._cell.place, self.dtype)
 
     def _alias(self) -> Tensor:
         """The same value and history in a handle of its own."""
@@ -328,6 +336,11 @@ class Placeholder(Tensor):
 
 
 PlaceHolder = Placeholder  # SINGA's spelling
+
+
+def _measured(value: Any) -> Any:
+    """A number; inside a layer the array itself."""
+    return float(value) if isinstance(value, Tensor) else value
 
 
 def _filled(tensor: Tensor, read: Callable[[], Any]) -> Any:

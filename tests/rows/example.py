@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-from catalogue import TWIN, Row, floats
+from catalogue import Row, floats
 
-from singax import layer, ops
+from singax import layer
 
 ROWS = [
-    Row("ops.relu", lambda: ops.relu, [floats(3, 4)], lambda x: np.maximum(x, 0)),
-    Row("ops.gemm", lambda: ops.gemm, [floats(3, 4), floats(5, 4)], TWIN, {"transB": 1, "alpha": 0.5}),
     Row(
         "layer.Linear",
         lambda: layer.Linear(3),

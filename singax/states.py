@@ -1,0 +1,148 @@
+"""What a model keeps: the flat state that its steps hand over, as dicts and as files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from singax import device as devices
+from singax import files, mode
+from singax.errors import ArgumentError, NameMismatchError, ShapeError, StateError
+from singax.layer import tree
+from singax.layer.base import Layer
+from singax.ledger import Ledger
+from singax.storage import Bank, Unfilled
+from singax.tensor import Tensor
+
+
+class StatefulLayer(Layer):
+    """A layer at the root of a tree, which owns the state of everything below it."""
+
+    _bank: Bank
+    _bank_version: int
+    _members: tuple[Any, ...]
+    _runners: dict[Any, Any]
+    _ledger: Ledger
+    _generator: devices.Generator
+
+    # -- state --------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, jax.Array]:
+        """Path → array for the whole state: parameters, running statistics, optimizer slots, step, random key."""
+        bank = self._settled_bank()
+        for cell in bank.cells:
+            cell.lent = True
+        bank.dirty = True
+        return dict(zip(bank.paths, bank.values, strict=True))
+
+    def load_state_dict(self, states: Mapping[str, Any]) -> None:
+        """Set states by exact path; others stay as they are. Checks names and shapes before it changes anything."""
+        self._ledger.want_all_slots()
+        bank = self._current_bank()
+        known = dict(zip(bank.paths, bank.cells, strict=True))
+        unknown = sorted(set(states) - set(known))
+        if unknown:
+            raise NameMismatchError(f"there is no state named {', '.join(unknown)}; known: {', '.join(known)}")
+        for path, value in states.items():
+            if np.shape(value) != tuple(known[path].get().shape):
+                raise ShapeError(f"{path} has shape {tuple(known[path].get().shape)}; received {np.shape(value)}")
+        for path, value in states.items():
+            dtype = known[path].get().dtype
+            known[path].set(value.astype(dtype) if isinstance(value, jax.Array) else np.array(value, dtype))
+
+    TENSOR_DICT_FILENAME, STATES_ATTR_FILENAME = f"/{files.ARRAYS}", f"/{files.ATTRIBUTES}"
+    MODEL_STATE_TYPE, AUX_STATE_TYPE = files.MODEL_STATE, files.AUXILIARY_STATE
+
+    def save_states(self, fpath: Any, aux_states: Mapping[str, Any] | None = None) -> None:
+        """Write the parameters and states as SINGA's zip file, with further values under names of their own.
+
+        `aux_states` are Tensors, arrays or numbers. A file that exists is never overwritten (`ArgumentError`), and
+        other dtypes than float32, float16 and int32 are refused (`FileFormatError`).
+        """
+        if os.path.exists(fpath):
+            raise ArgumentError(f"save_states does not overwrite files. Received the path of one: {os.fspath(fpath)}")
+        states = {path: tensor.to_numpy() for path, tensor in self.get_states().items()}
+        extra = {name: as_saved(value) for name, value in (aux_states or {}).items()}
+        files.write_singa_zip(fpath, states, extra)
+
+    def load_states(self, fpath: Any) -> dict[str, Tensor]:
+        """Set the states from a zip file of SINGA or `save_states`; returns the further values as Tensors.
+
+        Raises `FileFormatError` for another kind of file, `NameMismatchError` or `ShapeError` if it is of another
+        model. Nothing is changed then.
+        """
+        states, extra = files.read_singa_zip(fpath)
+        self.set_states(states)
+        return {name: Tensor(data=value, requires_grad=False, name=name) for name, value in extra.items()}
+
+    def _current_bank(self) -> Bank:
+        """The flat state, brought up to date if layers, Tensors or optimizers have come or gone."""
+        if self._bank_version != tree.structure_version() or self._bank.stolen:
+            tree.name_members(self)
+            _adopt_in_stable_order(self._bank, _unique(self._named_cells()))
+            changes = [owner.take_change() for owner in self._ledger.owners()]
+            members = tuple(value for _, value in tree.walk(self) if isinstance(value, tree.Branch | tree.Stateful))
+            if any(changes) or _other_objects(members, self._members):
+                for runner in self._runners.values():
+                    runner.programs.clear()
+            self.__dict__["_members"] = members
+            self.__dict__["_bank_version"] = tree.structure_version()
+        return self._bank
+
+    def _settled_bank(self) -> Bank:
+        """The flat state, ready to be handed to a program: drawn, placed, and nobody else's."""
+        bank = self._current_bank()
+        if bank.dirty:
+            bank.settle()
+        return bank
+
+    def _named_cells(self) -> Iterator[tuple[str, Any]]:
+        for path, tensor in tree.tensors(self, owners=True):
+            if mode.traced(tensor._cell.get()):
+                raise StateError(
+                    f"{path} holds a value that existed only while a step was being compiled: return such values from "
+                    "the step instead of keeping them in a list of the model, and remove this one"
+                )
+            if not isinstance(tensor._cell.get(), Unfilled):
+                yield path, tensor._cell
+        for name, guest in self._ledger.guests.items():
+            for path, tensor in guest.state_tensors():
+                yield tree.join(name, path), tensor._cell
+        yield "rng", self._generator.cell
+
+
+def as_saved(value: Any) -> np.ndarray:
+    """A further value of a checkpoint as an array; Python's numbers become 32 bits."""
+    if isinstance(value, Tensor):
+        return value.to_numpy()
+    array = np.asarray(value)
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype))
+
+
+def _unique(named: Iterator[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for path, cell in named:
+        if path in found:
+            raise NameMismatchError(f"two states have the path {path!r} ('rng' is the random key): rename an attribute")
+        found[path] = cell
+    return found
+
+
+def _other_objects(new: tuple[Any, ...], old: tuple[Any, ...]) -> bool:
+    """Whether a layer or optimizer that was there has gone or been replaced; newcomers alone change no program."""
+    present = {id(value) for value in new}
+    return any(id(value) not in present for value in old)
+
+
+def _adopt_in_stable_order(bank: Bank, named: dict[str, Any]) -> None:
+    """States that were there keep their places, new ones follow: programs made for fewer states stay valid."""
+    kept = [path for path in bank.paths if path in named]
+    old = set(kept)
+    order = kept + [path for path in named if path not in old]
+    cells = [named[path] for path in order]
+    if bank.stolen or tuple(order) != bank.paths or any(a is not b for a, b in zip(cells, bank.cells, strict=True)):
+        bank.adopt(list(zip(order, cells, strict=True)))

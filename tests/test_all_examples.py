@@ -1,0 +1,48 @@
+"""Every example runs with a tiny setting, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+SHARED = {"data.py", "digit_classifier.py"}  # imported by the others
+DIGITS = "--epochs 1 --limit 64 --batch 16"
+
+# script → (arguments, how its last line begins)
+TINY = {
+    "mnist_mlp.py": (DIGITS, "test accuracy: 0."),
+    "mnist_cnn.py": (f"{DIGITS} --precision bfloat16", "test accuracy: 0."),
+    "mnist_resnet.py": (DIGITS, "test accuracy: 0."),
+    "char_rnn.py": ("--quick", ""),
+    "gan_mnist.py": ("--quick --out {tmp}/digits.png", "samples:"),
+    "breast_cancer.py": ("--epochs 3", "accuracy 0."),
+    "federated.py": ("--rounds 2 --epochs 1 --clients 2", "round  2"),
+}
+
+
+def test_every_example_is_in_the_table() -> None:
+    """A new script without a tiny setting fails here."""
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(TINY) | SHARED
+
+
+@pytest.mark.parametrize("script", TINY)
+def test_example(script: str, tmp_path: pathlib.Path) -> None:
+    """It ends well and says what it should."""
+    arguments, ending = TINY[script]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "JAX_PLATFORMS": "cpu",
+        "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".jax_cache"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    command = [sys.executable, str(EXAMPLES / script), *arguments.format(tmp=tmp_path).split()]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(ending), done.stdout
