@@ -67,7 +67,7 @@ class DistOpt(tree.Stateful):
         if world_size is not None and (axis_name is not None or world_size != jax.process_count()):
             known = f"the axis {axis_name!r} says" if axis_name else f"JAX knows {jax.process_count()}"
             raise ArgumentError(f"{known} how many ranks there are. Received: world_size={world_size}")
-        self.opt.owner = self
+        self.opt._owner = self
         self.axis_name, self.buffSize, self.partial = axis_name, buffSize, 0
         self._local_rank, self._residuals = local_rank, Slots()
         self._buffered: list[Any] = []
