@@ -1,0 +1,53 @@
+"""How large a model file, and each of its parts, may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What `load` accepts; the defaults are far above what real models need.
+
+    A message about a limit names the field here that has to be raised.
+
+    >>> Limits(nodes=100).nodes
+    100
+    """
+
+    file_bytes: int = 2 * GIB
+    """Size of the model file itself (protobuf cannot hold more; larger models keep their tensors in other files)."""
+    tensor_bytes: int = 64 * GIB
+    """All tensors of the model together, in memory."""
+    tensor_elements: int = 1 << 34
+    """Elements of one tensor."""
+    sparse_bytes: int = 256 * MIB
+    """All sparse tensors together in their dense form, which a small file can make as large as it likes."""
+    string_bytes: int = 256 * MIB
+    """All strings in tensors and attributes together."""
+    checksum_bytes: int = 8 * GIB
+    """Size of an external file whose checksum is compared."""
+    rank: int = 32
+    """Dimensions of one tensor."""
+    fields: int = 8_000_000
+    """Protobuf fields of the whole file, elements of lists aside."""
+    list_elements: int = 1 << 25
+    """Numbers in lists of attributes, of the whole file."""
+    message_depth: int = 100
+    """Nesting of protobuf messages, as protobuf itself limits it."""
+    nodes: int = 1_000_000
+    """Nodes of the whole file."""
+    nesting: int = 48
+    """Graphs inside graphs and calls inside functions, one below the other."""
+    functions: int = 10_000
+    """Local functions."""
+    expanded_nodes: int = 2_000_000
+    """Nodes when all calls of local functions are replaced by their bodies."""
+    attributes: int = 256
+    """Attributes of one node."""
+    name_bytes: int = 16 * KIB
+    """Length of one name."""
+    metadata_entries: int = 10_000
+    """Entries of the model's metadata."""
