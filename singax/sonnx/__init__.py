@@ -1,1 +1,4 @@
 """ONNX models as singax models. Loaded when it is first used, since it needs the onnx package."""
+
+from singax.sonnx import operators
+from singax.sonnx.rep import SingaRep, prepare

@@ -117,7 +117,7 @@ def _converted(info: ValueInfo, array: np.ndarray) -> np.ndarray:
     """Conversions that lose nothing, and those of SINGA between float64, int64 and their 32-bit forms."""
     wanted = info.dtype
     assert wanted is not None, "the caller has asked"
-    if wanted == object or array.dtype.kind in "US":
+    if wanted.kind == "O" or array.dtype.kind in "US":
         return array.astype(object)
     if np.can_cast(array.dtype, wanted, "same_kind"):
         converted = array.astype(wanted)

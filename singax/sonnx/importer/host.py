@@ -103,7 +103,8 @@ def _settled(value: Any) -> Any:
         return [_settled(item) for item in value]
     if value is None or isinstance(value, dict):
         return value
-    return np.asarray(value)
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind in "US" else array
 
 
 def _first_line(error: Exception) -> str:

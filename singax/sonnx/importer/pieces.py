@@ -24,6 +24,7 @@ from singax.sonnx.registry import NeedsHost
 MOST_PROGRAMS = 64
 MOST_KNOWN_ELEMENTS = 4096
 _WEIGHT_ELEMENTS = 64
+_STRINGS = np.dtype(object)
 
 Values = dict[str, Any]
 
@@ -210,7 +211,7 @@ def _is_weight(value: Any) -> bool:
 
 def _is_numeric(value: Any) -> bool:
     leaves = jax.tree.leaves(value)
-    return all(isinstance(leaf, jax.Array) or getattr(leaf, "dtype", object) != object for leaf in leaves)
+    return all(isinstance(leaf, jax.Array) or getattr(leaf, "dtype", _STRINGS) != _STRINGS for leaf in leaves)
 
 
 def _is_dynamic(value: Any) -> bool:

@@ -1,3 +1,3 @@
 """The operators: one file per family, which registers its handlers."""
 
-from singax.sonnx.operators import derived, elementwise, shapes
+from singax.sonnx.operators import control, derived, elementwise, reductions, sequences, shapes

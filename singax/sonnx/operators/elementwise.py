@@ -11,9 +11,11 @@ from jax import lax
 
 from singax import ops
 from singax.errors import ArgumentError
-from singax.sonnx.registry import Call, onnx_operator
+from singax.sonnx.registry import Call, NeedsHost, onnx_operator
 
 Array = Any
+
+_STRINGS = np.dtype(object)
 
 
 @onnx_operator("Identity")
@@ -141,9 +143,7 @@ def cast_like(call: Call, x: Array, like: Array) -> Array:
 
 def converted(x: Array, dtype: np.dtype, saturate: bool = True) -> Array:
     """x as `dtype`: floats to integers toward zero; to 8-bit floats within their range, or as NaN or ∞ beyond it."""
-    if dtype == object or x.dtype == object:
-        from singax.sonnx.registry import NeedsHost
-
+    if _STRINGS in (dtype, x.dtype):
         raise NeedsHost("strings are converted on the host")
     if not is_small_float(dtype):
         return jnp.asarray(x).astype(dtype)

@@ -77,10 +77,7 @@ def split_to_sequence(call: Call, x: Array, _: Array = None) -> list[Array]:
     if sizes is None:
         pieces = jnp.split(x, count, axis)
         return pieces if call.attribute("keepdims", 1) else [jnp.squeeze(p, axis) for p in pieces]
-    if sizes.ndim == 0:
-        bounds = np.arange(int(sizes), count, int(sizes))
-    else:
-        bounds = np.cumsum(sizes)[:-1]
+    bounds = np.arange(int(sizes), count, int(sizes)) if sizes.ndim == 0 else np.cumsum(sizes)[:-1]
     return jnp.split(x, [int(b) for b in bounds], axis)
 
 
@@ -102,5 +99,3 @@ def get_element(call: Call, value: Array) -> Array:
     if value is None:
         raise ArgumentError("expected an optional with a value. Received: one without")
     return value
-
-

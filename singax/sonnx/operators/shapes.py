@@ -173,7 +173,7 @@ def split(call: Call, x: Array, _: Array = None) -> tuple[Array, ...]:
 
 @onnx_operator("Gather")
 def gather(call: Call, x: Array, indices: Array) -> Array:
-    """Entries along an axis; negative indices count from the end, those out of range are an error where they are known."""
+    """Entries along an axis; negative ones count from the end, those out of range raise where that is known."""
     axis = call.attribute("axis", 0)
     return jnp.take(x, in_range(call, indices, np.shape(x)[axis]), axis, mode="clip")
 
