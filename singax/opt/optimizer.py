@@ -76,8 +76,8 @@ class Optimizer(States, Averaging):
 
     _internal: ClassVar[frozenset[str]] = frozenset(
         {"schedules", "dtype", "step_counter", "micro_step", "lr_value", "groups", "frozen"}
-        | {"_features", "_slots", "_loss_scale", "_rate", "_changed", "_compiled", "_known_shared", "_applying"}
-        | {"_patterns_checked", "_first_values", "_owner"}
+        | {"_features", "_slots", "_loss_scale", "_given_scale", "_rate", "_changed", "_compiled", "_known_shared"}
+        | {"_applying", "_patterns_checked", "_first_values", "_owner"}
     )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -119,6 +119,7 @@ class Optimizer(States, Averaging):
         self._changed = self._applying = self._patterns_checked = False
         self._compiled: Any = None
         self._loss_scale: LossScale | None = None
+        self._given_scale: LossScale | None = None
         self._set_loss_scale(loss_scale)
 
     # -- SINGA's interface --------------------------------------------------------------------------------------
@@ -268,6 +269,14 @@ class Optimizer(States, Averaging):
     def _note_change(self) -> None:
         self._changed, self._compiled = True, None
         tree.structure_changed()
+
+    def expect_underflow(self, narrow: bool) -> None:
+        if narrow and self._loss_scale is None:
+            self._given_scale = LossScale()
+            self.loss_scale = self._given_scale
+        elif not narrow and self._given_scale is not None:
+            self.loss_scale = None if self._loss_scale is self._given_scale else self._loss_scale
+            self._given_scale = None
 
     def take_change(self) -> bool:
         changed, self._changed = self._changed, False
