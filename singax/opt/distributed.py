@@ -282,6 +282,9 @@ class DistOpt(tree.Stateful):
         dropped = self._residuals.forget(cells)
         return self.opt.forget(cells) or bool(dropped)
 
+    def expect_underflow(self, narrow: bool) -> None:
+        self.opt.expect_underflow(narrow)
+
     def take_change(self) -> bool:
         return self.opt.take_change()
 
