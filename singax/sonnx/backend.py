@@ -18,7 +18,7 @@ from onnx.backend.base import Backend
 
 from singax import device as devices
 from singax.errors import DeviceNotFoundError
-from singax.sonnx.rep import SingaRep, prepare
+from singax.sonnx.rep import prepare
 
 
 class SingaBackend(Backend):
@@ -34,7 +34,7 @@ class SingaBackend(Backend):
         return True
 
     @classmethod
-    def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> SingaRep:
+    def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Any:
         """A model that runs."""
         return prepare(model, device, **kwargs)
 

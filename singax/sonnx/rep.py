@@ -154,8 +154,8 @@ def _anonymous(name: str) -> ValueInfo:
 def prepare(model: Any, device: Any = None, **options: Any) -> SingaRep:
     """A model file, its bytes, or an `onnx.ModelProto`, checked and ready to run.
 
-    **Args** device: where it runs, such as "CPU" or "CUDA:0" (default: JAX's choice); most_trips: the largest number of iterations of a Loop; other
-    options, such as SINGA's `init_inputs`, are ignored.
+    **Args** device: where it runs, such as "CPU" or "CUDA:0" (default: JAX's choice); most_trips: the largest number of
+    iterations of a Loop; other options, such as SINGA's `init_inputs`, are ignored.
 
     **Raises** `ModelFileError` for a file that is broken, hostile or not supported.
     """
