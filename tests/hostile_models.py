@@ -105,7 +105,7 @@ def with_tensor(made: Any) -> Any:
     return model([node("Identity", [made.name], ["y"], "user")], tensors=[made], outputs=[info("y", None)])
 
 
-def constant(made: Any, **fields: Any) -> Any:
+def constant(made: Any) -> Any:
     """A model in which a tensor is the attribute of a Constant node."""
     return model([node("Constant", [], ["y"], value=made)], outputs=[info("y", None)])
 

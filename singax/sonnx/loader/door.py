@@ -104,7 +104,7 @@ def _model(data: bytes, folder: Folder, limits: Limits, supports: Callable[[str,
     check_calls(functions, raw.graph, limits)
     total = Measure(limits, folder)
     survey(raw, total)
-    converter = Converter(total, functions, supports, raw.ir_version)
+    converter = Converter(total, functions, supports)
     made = {key: converter.function(function, key, opsets) for key, function in functions.items()}
     graph = converter.graph(raw.graph, Place(opsets))
     if converter.unsupported:

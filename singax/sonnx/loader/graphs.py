@@ -53,7 +53,6 @@ class Converter:
     total: Measure
     functions: dict[Key, Any]
     supports: Supports
-    format_version: int
     unsupported: dict[str, str] = field(default_factory=dict)
 
     def graph(self, raw: Any, place: Place, outer: Names | None = None) -> Graph:
