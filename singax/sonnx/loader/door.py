@@ -22,6 +22,7 @@ from singax.sonnx.loader.tensors import Measure
 from singax.sonnx.loader.wire import Parser
 
 DEFAULT_LIMITS = Limits()
+_MOST_LISTED = 500
 
 
 def load(
@@ -103,7 +104,7 @@ def _model(data: bytes, folder: Folder, limits: Limits, supports: Callable[[str,
     check_calls(functions, raw.graph, limits)
     total = Measure(limits, folder)
     survey(raw, total)
-    converter = Converter(total, functions, supports, raw.ir_version)
+    converter = Converter(total, functions, supports)
     made = {key: converter.function(function, key, opsets) for key, function in functions.items()}
     graph = converter.graph(raw.graph, Place(opsets))
     if converter.unsupported:
@@ -113,7 +114,7 @@ def _model(data: bytes, folder: Folder, limits: Limits, supports: Callable[[str,
 
 def _refuse_unsupported(found: dict[str, str]) -> None:
     """One error that names all operators that are not supported."""
-    names = ", ".join(sorted(found))
+    names = ", ".join(sorted(found)[:_MOST_LISTED])
     refuse(next(iter(found.values())), "operators", "supported ones", f"{len(found)} that are not: {names}")
 
 
