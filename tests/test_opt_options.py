@@ -366,7 +366,7 @@ def test_bad_options() -> None:
     for option, value in (("weight_decay", 0.2), ("lr", opt.Constant(0.1)), ("lr_scale", 0.1)):
         with pytest.raises(sx.errors.ArgumentError, match="only a rate"):
             everything[option] = value
-    with pytest.raises(sx.errors.DTypeError, match="floating parameters. Received: int32"):
+    with pytest.raises(sx.errors.DTypeError, match=r"floating parameters\. Received: int32"):
         opt.SGD().apply("w", Tensor(data=[1], stores_grad=True), Tensor(data=[1]))
 
 
@@ -374,3 +374,41 @@ def test_device_check() -> None:
     a, b = Tensor(data=[1.0]), Tensor(data=[1.0], device=jax.devices()[3])
     opt.SGD().device_check(a, b)
     assert b.data.devices() == a.data.devices()
+
+
+def test_a_hyperparameter_is_an_attribute() -> None:
+    """Reading gives its schedule; setting one compiles again, slots included."""
+    x, y = blobs()
+    net = compiled(opt.SGD(0.1))
+    net(x, y)
+    assert net.optimizer.momentum.init_value == 0
+    net.optimizer.momentum = 0.9
+    w, g = parameters(net), gradients(net, x, y)
+    net(x, y)
+    close(parameters(net), {path: w[path] - 0.1 * g[path] for path in w})
+    w, more = parameters(net), gradients(net, x, y)
+    net(x, y)
+    close(parameters(net), {path: w[path] - 0.1 * (0.9 * g[path] + more[path]) for path in w})
+    assert len(net.compilations) == 2
+    with pytest.raises(sx.errors.ArgumentError, match="must not be negative"):
+        net.optimizer.momentum = -1.0
+    assert net.optimizer.momentum.init_value == 0.9
+    with pytest.raises(AttributeError, match="SGD has no attribute 'beta_1'"):
+        _ = net.optimizer.beta_1
+
+
+def test_float16_with_a_loss_scale_trains_as_float32() -> None:
+    x, y = blobs()
+    found = []
+    for precision in ("float32", "float16"):
+        sx.device.set_seed(0)
+        net = MLP(opt.SGD(0.5, momentum=0.9, loss_scale=opt.LossScale(2.0**24)))
+        net.compile([x], precision=precision)
+        losses = [float(net(x, y)[1]) for _ in range(20)]
+        found.append((losses, float(net.optimizer.loss_scale.scale), int(net.optimizer.step_counter)))
+        assert len(net.compilations) == 1
+    (wide, _, count), (narrow, scale, fewer) = found
+    assert count == 20
+    assert 8 <= fewer < 20  # the first steps only find the scale
+    assert scale < 2.0**24
+    np.testing.assert_allclose(narrow[-1], wide[fewer - 1], rtol=0.05)

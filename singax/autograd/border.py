@@ -29,7 +29,8 @@ Cache = dict[Hashable, Callable[..., Any]]
 
 INNER_STATE = (
     "a likely cause: a layer that assigns a state (such as BatchNorm in training mode) runs inside jax.checkpoint, "
-    "jit, scan or cond in a forward; states can only be assigned outside of those"
+    "jit, scan or cond in a forward; states can only be assigned outside of those, or by way of layer.Remat and "
+    "layer.Repeat"
 )
 
 

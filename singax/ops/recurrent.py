@@ -89,7 +89,6 @@ def lstm(
 
     [i, o, f, g] = x_t · Wᵀ + h · Rᵀ + b, in ONNX's order of the gates. c is like h. Shapes: see the module.
     """
-
     run = functools.partial(run_cell, cells.LSTM)
     return _in_directions("lstm", run, (x, W, R, b, seq_lengths), (h, c), 4, direction, hidden_size)
 
@@ -113,7 +112,6 @@ def gru(
     without `linear_before_reset` tanh(x_t · Wₙᵀ + bₙ + (r · h) · Rₙᵀ + b'ₙ), the form of the paper. Shapes: see the
     module.
     """
-
     run = functools.partial(run_cell, cells.GRU) if linear_before_reset else _gru_of_the_paper
     return _in_directions("gru", run, (x, W, R, b, seq_lengths), (h,), 3, direction, hidden_size)
 

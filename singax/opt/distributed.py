@@ -67,7 +67,7 @@ class DistOpt(tree.Stateful):
         if world_size is not None and (axis_name is not None or world_size != jax.process_count()):
             known = f"the axis {axis_name!r} says" if axis_name else f"JAX knows {jax.process_count()}"
             raise ArgumentError(f"{known} how many ranks there are. Received: world_size={world_size}")
-        self.opt.owner = self
+        self.opt._owner = self
         self.axis_name, self.buffSize, self.partial = axis_name, buffSize, 0
         self._local_rank, self._residuals = local_rank, Slots()
         self._buffered: list[Any] = []
@@ -281,6 +281,9 @@ class DistOpt(tree.Stateful):
     def forget(self, cells: set[int]) -> bool:
         dropped = self._residuals.forget(cells)
         return self.opt.forget(cells) or bool(dropped)
+
+    def expect_underflow(self, narrow: bool) -> None:
+        self.opt.expect_underflow(narrow)
 
     def take_change(self) -> bool:
         return self.opt.take_change()

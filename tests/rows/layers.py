@@ -98,6 +98,20 @@ ACTIVATIONS = [
 
 PRODUCTS = [
     Row(
+        "layer.Linear",
+        lambda: layer.Linear(3),
+        [floats(2, 4)],
+        lambda states, x: x @ states["W"] + states["b"],
+        rejects=[[floats(2, 5)], [floats()]],
+    ),
+    Row(
+        "layer.Linear",
+        lambda: layer.Linear(3, bias=False),
+        [floats(2, 2, 4)],
+        lambda states, x: x @ states["W"],
+        note="stacks",
+    ),
+    Row(
         "layer.Gemm",
         lambda: layer.Gemm(3, alpha=0.5, beta=2.0, bias_init="uniform"),
         [floats(2, 4)],

@@ -89,6 +89,8 @@ ROWS = [
     row("adaptive_avg_pool", IMAGES, lambda x: windows.adaptive(np.mean, x, (5, 2)), "tiles", output_size=(None, 2)),
     row("adaptive_max_pool", IMAGES, lambda x: windows.adaptive(np.max, x, (3, 4)), output_size=(3, 4)),
     row("adaptive_max_pool", SEQUENCE, lambda x: x.max(2, keepdims=True), "one", output_size=(1,)),
+    row("uneven_avg_pool", IMAGES, lambda x: windows.adaptive(np.mean, x, (3, 4)), output_size=(3, 4)),
+    row("uneven_max_pool", SEQUENCE, lambda x: windows.adaptive(np.max, x, (3,)), output_size=(3,)),
     of("MaxPool1d", SEQUENCE, pooled(MAX, 2), 2),
     of("MaxPool1d", (2, 3, 1, 7), pooled(MAX, 1, 3, stride=(1, 2)), 3, 2, note="rows of images, as in SINGA"),
     of("MaxPool2d", IMAGES, pooled(MAX, 2, 2, stride=(1, 1), padding=((0, 1),) * 2), 2, 1, pad_mode="SAME_UPPER"),
