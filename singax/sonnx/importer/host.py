@@ -58,8 +58,8 @@ def run(node: Node, inputs: list[Any], opsets: Mapping[str, int]) -> list[Any]:
     """The outputs of a node for NumPy inputs."""
     names = [name if value is not None else "" for name, value in zip(node.inputs, inputs, strict=True)]
     feeds = {name: value for name, value in zip(names, inputs, strict=True) if name}
-    evaluator = _evaluator(node, tuple(names), tuple(sorted(opsets.items())))
     try:
+        evaluator = _evaluator(node, tuple(names), tuple(sorted(opsets.items())))
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             results = evaluator.run(None, feeds, attributes={})
