@@ -1,7 +1,11 @@
 """The small GPT of the benchmark written by hand, with the interface of `plain_models`.
 
 The straightforward formulation, as textbooks have it: x + a · W + b from left to right, `jnp.var`, scores by einsum,
-`log_softmax` and a gather. What of it is slow on a CPU stands in ARCHITECTURE.md.
+`log_softmax` and a gather. Processor time of the same step, written otherwise, as ratios to it (two busy CPU cores):
+x + (a · W + b) 0.69; that and c = x − mean, mean(c · c) in the norm 0.60; both and every product with a matrix made one
+of two matrices, (N · T, D) · (D, F), 0.53; the last alone 0.57. A `lax.scan` over the four blocks 0.73 in all of these.
+Within 0.04 of each other: exact and tanh gelu; `jax.nn.dot_product_attention`, einsum on (N, T, H, D), products on
+(N, H, T, D); joined projections; logsumexp − gather, one-hot targets, one-hot tokens; one flat array for AdamW.
 """
 
 from __future__ import annotations

@@ -28,6 +28,9 @@ from typing import Any, NamedTuple
 
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 
+import gpt_others
+import gpt_plain
+import gpt_singax
 import jax
 import lstm_others
 import lstm_plain
@@ -70,6 +73,7 @@ CASES = {
     "char_lstm": Case(
         lstm_singax.CharLSTM, lstm_plain.char_lstm, (32, 50), 5, lstm_plain.batch, lstm_plain, lstm_others.OTHERS
     ),
+    "gpt": Case(gpt_singax.GPT, gpt_plain.gpt, (16, 64), 4, gpt_plain.batch, gpt_plain, gpt_others.OTHERS),
 }
 LR = 0.01
 

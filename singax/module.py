@@ -89,7 +89,6 @@ class Module(StatefulLayer):
     graph_mode: bool
     sequential: bool
     compilations: list[Compilation]
-    _compute_dtype: np.dtype | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__new__(cls)
@@ -133,7 +132,8 @@ class Module(StatefulLayer):
           graph_alg: an older name of `sequential` (True or "sequence").
           precision: "float32" (default: as the inputs are), or for mixed precision "bfloat16" or "float16". Parameters,
             states and optimizer slots stay float32; layers see float32 inputs and parameters in this dtype, and
-            results of `forward` have it too; norms and losses compute in float32.
+            results of `forward` have it too; norms and losses compute in float32. With float16 an optimizer without
+            a `loss_scale` gets one: the loss is scaled so that small gradients do not vanish.
 
         Nothing is computed: `forward` runs on shapes only. May be called again, with other shapes or flags; existing
         parameters keep their values.
@@ -152,6 +152,7 @@ class Module(StatefulLayer):
         self.sequential = sequential if graph_alg is None else graph_alg in (True, "sequence")
         mode.training = is_train
         self._runners.clear()
+        self.__dict__["_bank_version"] = -1
         self._settled_bank()
 
     def _build(self, inputs: list[Any], is_train: bool) -> None:

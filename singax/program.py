@@ -21,6 +21,7 @@ import numpy as np
 from singax import arguments, mode
 from singax.arguments import Packed
 from singax.autograd.border import INNER_STATE, is_tensor
+from singax.device import step_times
 from singax.dtypes import is_floating
 from singax.errors import ArgumentError, StateError
 from singax.interrupt import deferred_interrupts
@@ -194,6 +195,11 @@ class Runner:
             return self._run(bank, program, inputs)
 
     def _run(self, bank: Bank, program: Program, inputs: list[Any]) -> Any:
+        if step_times.verbosity:
+            return step_times.timed(self.name, lambda: self._run_untimed(bank, program, inputs))
+        return self._run_untimed(bank, program, inputs)
+
+    def _run_untimed(self, bank: Bank, program: Program, inputs: list[Any]) -> Any:
         if self.donates:
             return bank.advance(program.call, inputs, program.count)
         changed, out = program.call(bank.values[: program.count], inputs)

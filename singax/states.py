@@ -11,6 +11,7 @@ import numpy as np
 
 from singax import device as devices
 from singax import files, mode
+from singax.dtypes import float16
 from singax.errors import ArgumentError, NameMismatchError, ShapeError, StateError
 from singax.layer import tree
 from singax.layer.base import Layer
@@ -28,6 +29,7 @@ class StatefulLayer(Layer):
     _runners: dict[Any, Any]
     _ledger: Ledger
     _generator: devices.Generator
+    _compute_dtype: np.dtype | None
 
     # -- state --------------------------------------------------------------------------------------------------
 
@@ -83,6 +85,8 @@ class StatefulLayer(Layer):
         """The flat state, brought up to date if layers, Tensors or optimizers have come or gone."""
         if self._bank_version != tree.structure_version() or self._bank.stolen:
             tree.name_members(self)
+            for owner in self._ledger.owners():
+                owner.expect_underflow(self._compute_dtype == float16)
             _adopt_in_stable_order(self._bank, _unique(self._named_cells()))
             changes = [owner.take_change() for owner in self._ledger.owners()]
             members = tuple(value for _, value in tree.walk(self) if isinstance(value, tree.Branch | tree.Stateful))

@@ -105,7 +105,8 @@ class Cell:
 def _drawn(deferred: Deferred) -> Any:
     if deferred.draw is None:
         raise UnfilledError("the initial values of this tensor are not decided yet: its layer is still being built")
-    return deferred.draw()
+    with jax.ensure_compile_time_eval():  # a recipe may call JAX: numbers are wanted, also in the middle of a trace
+        return deferred.draw()
 
 
 def place_host_array(value: Any, place: Any) -> jax.Array:

@@ -488,3 +488,13 @@ def test_flags_and_versions() -> None:
     assert (singa_wrap.kFloat32, singa_wrap.kFloat16, singa_wrap.kInt) == (0, 1, 2)
     assert [singa_wrap.SINGA_MAJOR_VERSION, singa_wrap.SINGA_MINOR_VERSION, singa_wrap.SINGA_PATCH_VERSION] == [5, 1, 0]
     assert singa_wrap.NcclIdHolder() is not None
+
+
+def test_names_that_singa_does_not_have() -> None:
+    w = Tensor(data=X.to_numpy(), stores_grad=True)
+    values, places = autograd.topk(w, k=1, axis=1)
+    assert places.to_numpy().tolist() == [[1], [0]]
+    ((_, gradient),) = autograd.backward(autograd.reduce_sum(autograd.mul(values, values)))
+    np.testing.assert_array_equal(gradient.to_numpy(), [[0, 4, 0], [6, 0, 0]])
+    np.testing.assert_allclose(autograd.silu(X).to_numpy(), X.to_numpy() / (1 + np.exp(-X.to_numpy())), rtol=1e-5)
+    assert autograd.reduce_max(X, axes=(1,)).shape == (2, 1)

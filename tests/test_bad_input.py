@@ -75,9 +75,9 @@ def test_bad_input_gives_a_result_or_one_clear_error(row: Row) -> None:
     """Never another exception, never a message that does not say what was received; the layer stays usable."""
     made = row.make()
     is_layer = isinstance(made, sx.layer.Layer)
-    names = names_of(row, made)
     call = _built(made, row) if is_layer else lambda *inputs: made(*inputs, **row.attributes)
     good = _traced(call, _abstract(row))
+    names = names_of(row, made)  # with the layers that the first input has created
 
     @given(st.data())
     @QUIET

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -15,6 +16,8 @@ from twins import normal, onnx_of
 
 import singax as sx
 from singax import ops
+from singax.ops.grouped_convolution import grouped_conv, plain_conv
+from singax.ops.window import window
 
 # Sizes of x, sizes of a kernel, and the window. One, two and three axes.
 CASES: list[tuple[Any, Any, dict[str, Any]]] = [
@@ -46,6 +49,22 @@ def test_values(sizes: Any, kernel: Any, case: dict[str, Any]) -> None:
 def test_gradients(sizes: Any, kernel: Any, case: dict[str, Any]) -> None:
     call = jax.jit(lambda *a: ops.conv(*a, **case))
     check_grads(call, operands(sizes, kernel, case.get("groups", 1)), order=1, atol=1e-2, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("channels", "kernels", "groups", "kernel"),
+    [(6, 12, 6, (3, 2)), (18, 9, 9, (2, 2)), (4, 6, 2, (2, 3)), (10, 10, 10, (28,))],
+)
+def test_both_ways_to_convolve_in_groups(channels: int, kernels: int, groups: int, kernel: Any) -> None:
+    sizes = (30,) if len(kernel) == 1 else (6, 7)
+    x, W = normal(2, channels, *sizes), normal(kernels, channels // groups, *kernel, seed=1)
+    found = window("conv", kernel, (2,) * len(kernel), ((1, 0),) * len(kernel))
+    expected = windows.conv(x, W, groups=groups, stride=found.stride, padding=found.padding)
+    for convolve in (grouped_conv, plain_conv):
+        np.testing.assert_allclose(convolve(x, W, found, groups), expected, atol=1e-4)
+    if math.prod(kernel) < 10:
+        call = jax.jit(lambda x, W: grouped_conv(x, W, found, groups))
+        check_grads(call, (x, W), order=1, atol=1e-2, rtol=1e-2)
 
 
 TRANSPOSED: list[tuple[Any, Any, dict[str, Any]]] = [

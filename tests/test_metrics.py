@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -284,6 +285,33 @@ def test_a_model_counts_in_its_step(graph: bool) -> None:
     net(SCORES[0], IDS[0])
     assert net.accuracy.count.to_numpy().tolist() == [16, 0]
     assert len(net.compilations) == int(graph)
+
+
+def test_a_model_counts_in_its_forward_and_starts_afresh_as_pure_functions() -> None:
+    class Scored(sx.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc, self.metrics = sx.layer.Linear(4), [metric.Accuracy()]
+
+        def forward(self, x: Any, y: Any) -> Any:
+            out = self.fc(x)
+            self.metrics[0].update(out, y)
+            return out
+
+    net = Scored()
+    net.compile([sx.Placeholder((16, 4)), sx.Placeholder((16,), dtype=sx.int32)], is_train=False)
+    assert not net.metrics[0].count.to_numpy().any(), "the abstract pass counts nothing"
+    for x, y in zip(SCORES, IDS, strict=True):
+        net(x, y)
+    assert net.metrics[0].count.to_numpy().tolist() == [48, 0]
+    twin = copy.deepcopy(net)
+    twin.metrics[0].reset()
+    assert net.metrics[0].count.to_numpy().tolist() == [48, 0]
+    functional = net.functional()
+    variables = functional.init(0, SCORES[0], IDS[0])
+    assert not variables["metrics.0.count"].any()
+    _, variables = functional.apply(variables, SCORES[0], IDS[0], train=True)
+    assert variables["metrics.0.count"].tolist() == [16, 0]
 
 
 def test_a_tracer_never_ends_up_in_a_metric() -> None:

@@ -12,12 +12,28 @@ from catalogue import Row, rows
 from subjects import subject
 
 import singax as sx
-from singax import layer
+from singax import layer, ops
 
 GOLDEN = pathlib.Path(__file__).parent / "golden" / "states.json"
 ROWS = rows()
 LAYERS = [row for row in ROWS if isinstance(row.make(), layer.Layer)]
 NAMED = {row.name for row in ROWS}
+BASES = {"Layer", "RNN_Base"}
+
+
+def _public_layers() -> set[str]:
+    classes = [v for v in vars(layer).values() if isinstance(v, type) and issubclass(v, layer.Layer)]
+    return {f"layer.{c.__name__}" for c in classes if c.__name__ not in BASES and not issubclass(c, sx.Module)}
+
+
+def test_every_operation_has_a_row() -> None:
+    """A new operation without a row fails here."""
+    assert {f"ops.{name}" for name in ops.operations()} - NAMED == set()
+
+
+def test_every_layer_has_a_row() -> None:
+    """A new layer without a row fails here."""
+    assert _public_layers() - NAMED == set()
 
 
 def test_no_row_stands_for_nothing() -> None:

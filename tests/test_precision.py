@@ -62,9 +62,7 @@ def test_dtypes(precision: Any) -> None:
     net, narrow = compiled(precision), sx.dtypes.canonical(precision)
     x, y = images()
     out, loss = net(x, y)
-    assert {str(v.dtype) for name, v in net.state_dict().items() if name not in ("rng", "optimizer.step")} == {
-        "float32"
-    }
+    assert {str(v.dtype) for v in net.state_dict().values() if jnp.issubdtype(v.dtype, jnp.floating)} == {"float32"}
     assert (out.dtype, loss.dtype) == (narrow, sx.float32)
     assert {"input": narrow, "parameter": narrow, "norm": sx.float32, "into_norm": narrow} == SEEN
     net.eval()
@@ -85,6 +83,26 @@ def test_training_is_close_to_float32() -> None:
     np.testing.assert_allclose(losses[:, 1], losses[:, 0], rtol=0.05, atol=0.02)
     np.testing.assert_allclose(losses[:, 2], losses[:, 1], rtol=0.05, atol=0.02)
     assert (losses[:, 1] != losses[:, 0]).any()
+
+
+def test_float16_scales_the_loss() -> None:
+    """The optimizer gets a loss scale, which is a state; a step that overflows changes nothing but the scale."""
+    net, (x, y) = compiled("float16"), images()
+    losses = [float(net(x, y)[1]) for _ in range(15)]
+    assert losses[-1] < 0.5 * losses[0]
+    assert net.state_dict()["optimizer.loss_scale.scale"] == 2.0**15
+    before = states(net)
+    net.optimizer.loss_scale.scale.set_value(2.0**30)
+    net(x, y)
+    after = states(net)
+    assert after["optimizer.loss_scale.scale"] == 2.0**29
+    trained = [name for name in net.get_params() if "running" not in name]
+    for name in [*trained, "optimizer.step"]:
+        np.testing.assert_array_equal(after[name], before[name])
+    net.compile([sx.Placeholder((4, 2, 8, 8))])
+    net(x, y)
+    assert net.optimizer.loss_scale is None
+    assert "optimizer.loss_scale.scale" not in net.state_dict()
 
 
 def test_functional_forms() -> None:

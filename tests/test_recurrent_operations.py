@@ -183,7 +183,7 @@ def test_dtypes() -> None:
         ({"W": np.ones((1, 3 * H, IN))}, ShapeError, "expected W"),
         ({"R": np.ones((2, 4 * H, H))}, ShapeError, "expected R"),
         ({"b": np.ones((1, 4 * H))}, ShapeError, "expected b"),
-        ({"c": np.ones((B, H))}, ShapeError, "expected c"),
+        ({"c": np.ones((B, H))}, ShapeError, "expected c0"),
         ({"seq_lengths": np.ones((B + 1,), int)}, ShapeError, "expected seq_lengths"),
         ({"seq_lengths": np.ones((B,))}, DTypeError, "integers as seq_lengths"),
         ({"direction": "backward"}, ArgumentError, "expected direction among 'forward'"),

@@ -15,7 +15,7 @@ from models import MLP, Trained, assert_equal_states, assert_no_tracers, blobs, 
 import singax as sx
 from singax import autograd, layer
 from singax.errors import ArgumentError, StateError
-from singax.layer import BatchNorm2d, Dropout, Linear, Remat
+from singax.layer import BatchNorm2d, Dropout, Linear, Remat, Repeat
 from singax.tensor import Tensor
 
 
@@ -137,6 +137,15 @@ def test_fewer_residuals_are_kept() -> None:
     hidden = 512 * 16 * 4
     assert nothing <= x.nbytes + parameters + 64 < hidden
     assert hidden <= dots < everything <= plain
+
+
+def test_repeated_blocks_keep_their_inputs_alone() -> None:
+    x = blobs(n=512)[0]
+    parameters = 3 * 4 * (5 * 16 + 16 + 16 + 16 + 16 * 5 + 5)
+    plain = _residual_bytes(Repeat(Block, 3), x)
+    rematerialised = _residual_bytes(Repeat(Block, 3, remat=True), x)
+    assert rematerialised <= 3 * x.nbytes + parameters + 256
+    assert plain >= rematerialised + 3 * 512 * 16 * 4
 
 
 def test_alone_with_arguments_of_all_kinds() -> None:

@@ -29,7 +29,8 @@ Cache = dict[Hashable, Callable[..., Any]]
 
 INNER_STATE = (
     "a likely cause: a layer that assigns a state (such as BatchNorm in training mode) runs inside jax.checkpoint, "
-    "jit, scan or cond in a forward; states can only be assigned outside of those"
+    "jit, scan or cond in a forward; states can only be assigned outside of those, or by way of layer.Remat and "
+    "layer.Repeat"
 )
 
 
@@ -92,6 +93,7 @@ class Call:
         self.diff_inputs = [k for k, w in enumerate(wanted) if w and recording]
         self.diff_cells = [k for k, t in enumerate(self.tensors) if recording and t.stores_grad and _differentiable(t)]
         self.records = bool(self.diff_inputs or self.diff_cells)
+        self.flows = any(wanted) or any(t.stores_grad and _differentiable(t) for t in self.tensors)
 
     def _execute(self) -> tuple[Any, Any, Any]:
         diff = [self.held[k] for k in self.diff_cells] + [self.values[k] for k in self.diff_inputs]
@@ -162,7 +164,7 @@ class Call:
         for index, value in zip(result.changed, changed, strict=True):
             store_state(self.cells[index], value)
         node = self._node(vjp, floats, result) if vjp is not None else None
-        return _wrapped(result, floats, others, node, self.name)
+        return _wrapped(result, floats, others, node, self.flows)
 
     def _node(self, vjp: Any, floats: list[Any], result: Result) -> Node:
         shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in floats]
@@ -262,7 +264,7 @@ def _like(value: Any, before: Any) -> Any:
     return jax.lax.convert_element_type(value, before.dtype)
 
 
-def _wrapped(result: Result, floats: list[Any], others: list[Any], node: Node | None, name: str) -> Any:
+def _wrapped(result: Result, floats: list[Any], others: list[Any], node: Node | None, flows: bool) -> Any:
     groups = {"float": floats, "other": others}
     leaves: list[Any] = []
     for index, (kind, where) in enumerate(result.kinds):
@@ -270,10 +272,10 @@ def _wrapped(result: Result, floats: list[Any], others: list[Any], node: Node | 
             leaves.append(where)
             continue
         is_float = kind == "float"
-        made = Tensor._of(groups[kind][where], requires_grad=is_float and node is not None)
+        made = Tensor._of(groups[kind][where], requires_grad=is_float and flows)
         if node is not None and is_float:
             made._creator, made._slot, made.name = node, where, node.output_name(index)
-            node.y_id2idx[id(made)] = index
+            node.output_ids[id(made)] = index
         leaves.append(made)
     return jax.tree.unflatten(result.tree, leaves)
 

@@ -40,6 +40,8 @@ class Derived(Node):
 
     function: ClassVar[Function]
     parameters: ClassVar[Signature]  # of the function
+    defaults: ClassVar[Mapping[str, Any]]  # of its parameters
+    counts: ClassVar[range]  # how many positional arguments it takes; empty: any number
     input_names: ClassVar[tuple[str, ...]]
     many: ClassVar[bool]  # the only input is a sequence of Tensors
     argument_names: ClassVar[Mapping[str, str]]  # the function's parameter → the constructor's
@@ -53,9 +55,11 @@ class Derived(Node):
     def _set(self, arguments: Mapping[str, Any]) -> None:
         super().__init__(type(self).__name__)
         self.name = arguments.get("name") or self.name
-        self.arguments = {key: value for key, value in arguments.items() if key != "name"}
-        self.__dict__.update(self.arguments)
-        self.called = False
+        self._describe({key: value for key, value in arguments.items() if key != "name"})
+
+    def _describe(self, arguments: Mapping[str, Any], called: bool = False) -> None:
+        self.arguments, self.called = arguments, called
+        self.__dict__.update(arguments)
 
     def __call__(self, *xs: Any) -> tuple[Any, ...]:
         if local.frame is None and not all(isinstance(x, Tensor) for x in xs):
@@ -63,9 +67,10 @@ class Derived(Node):
             raise ArgumentError(f"{type(self).__name__} is called with Tensors outside a layer. Received: {kinds}")
         made = self.forward(*xs)
         outputs = made if isinstance(made, tuple) else (made,)
-        if local.frame is None:
+        if local.frame is None and not _passed_on(xs, outputs):
             operator = _made(type(self), self.arguments) if self.called else self
-            operator.note(xs, outputs)
+            operator.called = True
+            operator.take_over(_recorded_node(outputs), _noted(xs), outputs)
         return outputs
 
     def forward(self, *xs: Any) -> Any:
@@ -81,20 +86,26 @@ class Derived(Node):
         bound = BoundArguments(kind.parameters, given)
         return kind.function(*bound.args, **bound.kwargs)
 
-    def note(self, xs: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
-        """Become the creator of `outputs`, which the function made of the inputs `xs`."""
-        if not all(isinstance(made, Tensor) for made in outputs) or any(made is x for made in outputs for x in xs):
-            return
-        recorded = next((made._creator for made in outputs if isinstance(made._creator, Node)), None)
-        self.take_over(recorded, [x for x in xs if isinstance(x, Tensor) and mode.training], outputs)
-        self.called = True
-
 
 def _made(kind: type[Derived], arguments: Mapping[str, Any]) -> Derived:
     """An operator as the constructor would make it of complete arguments."""
     operator = kind.__new__(kind)
     operator._set(arguments)
     return operator
+
+
+def _passed_on(xs: tuple[Any, ...], outputs: tuple[Any, ...]) -> bool:
+    """Whether the function has returned an input as it is."""
+    return any(made is x for made in outputs for x in xs)
+
+
+def _noted(xs: tuple[Any, ...]) -> list[Tensor]:
+    """The inputs that a creator remembers: none if nothing is recorded, so that nothing is kept alive."""
+    return [x for x in xs if isinstance(x, Tensor)] if mode.training else []
+
+
+def _recorded_node(outputs: tuple[Tensor, ...]) -> Node | None:
+    return next((made._creator for made in outputs if isinstance(made._creator, Node)), None)
 
 
 def operator_class(
@@ -119,10 +130,12 @@ def operator_class(
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            bound = kind.parameters.bind(*args, **kwargs)
-            made = function(*bound.args, **bound.kwargs)
+            if kwargs or len(args) not in kind.counts:
+                bound = kind.parameters.bind(*args, **kwargs)
+                args, kwargs = bound.args, bound.kwargs
+            made = function(*args, **kwargs)
             if local.frame is None:
-                _note_call(kind, bound, made)
+                _note_call(kind, args, kwargs, made)
             return made
 
         call.operator = kind  # type: ignore[attr-defined]
@@ -132,13 +145,27 @@ def operator_class(
     return decorate
 
 
-def _note_call(kind: type[Derived], bound: BoundArguments, made: Any) -> None:
+def _note_call(kind: type[Derived], args: tuple[Any, ...], kwargs: Mapping[str, Any], made: Any) -> None:
     outputs = made if isinstance(made, tuple) else (made,)
     if isinstance(outputs[0], Tensor):
-        bound.apply_defaults()
-        values = bound.arguments
-        xs = values[kind.input_names[0]] if kind.many else [values[key] for key in kind.input_names]
-        _made(kind, {ours: values[key] for key, ours in kind.argument_names.items()}).note(tuple(xs), outputs)
+        values = {**kind.defaults, **dict(zip(kind.parameters.parameters, args, strict=False)), **kwargs}
+        if kind.many:
+            xs = args if not kind.counts else tuple(values[kind.input_names[0]])
+        else:
+            xs = tuple(values[name] for name in kind.input_names)
+        arguments = {ours: values[name] for name, ours in kind.argument_names.items()}
+        if not _passed_on(xs, outputs):
+            _creator(kind, arguments, _recorded_node(outputs)).take_over(None, _noted(xs), outputs)
+
+
+def _creator(kind: type[Derived], arguments: Mapping[str, Any], node: Node | None) -> Derived:
+    """The operator of a call: what was recorded, turned into one, or one that has recorded nothing."""
+    if node is None:
+        return _made(kind, arguments)
+    node.__class__ = kind
+    node.name = kind.__name__ + node.name[node.name.rindex("#") :]
+    node._describe(arguments, called=True)  # type: ignore[attr-defined]
+    return node  # type: ignore[return-value]
 
 
 def _class_of(
@@ -151,8 +178,12 @@ def _class_of(
     base: type[Derived],
 ) -> type[Derived]:
     signature = inspect.signature(function)
+    given = list(signature.parameters.values())
+    defaults = {p.name: p.default for p in given if p.default is not p.empty}
+    placed = [p.name for p in given if p.kind is p.POSITIONAL_OR_KEYWORD]
+    needed = [name for name in placed if name not in defaults]
     names = tuple(inputs.removeprefix("*").split())
-    arguments = [p for p in signature.parameters.values() if p.name not in names and p.kind is not p.KEYWORD_ONLY]
+    arguments = [p for p in given if p.name not in names and p.kind is not p.KEYWORD_ONLY]
     taken = {p.name: renamed.get(p.name, p.name) for p in arguments}
     made = [p.replace(name=taken[p.name], default=p.empty if p.name in required else p.default) for p in arguments]
     if named:
@@ -160,6 +191,8 @@ def _class_of(
     body = {
         "function": staticmethod(function),
         "parameters": signature,
+        "defaults": defaults,
+        "counts": range(len(needed), len(placed) + 1) if placed else range(0),
         "input_names": names,
         "many": inputs.startswith("*"),
         "argument_names": taken,
@@ -175,13 +208,18 @@ def operator_of(function: Function) -> type[Derived]:
     return function.operator  # type: ignore[attr-defined]
 
 
-def recorded(name: str, operation: Function, inputs: str = "x", called: str | None = None) -> Function:
+def recorded(
+    name: str, operation: Function, inputs: str = "x", *, called: str | None = None, differs: str = ""
+) -> Function:
     """A functional name, with its operator class, for an operation without attributes.
 
-    `inputs` are SINGA's names of the arrays, `called` the functional name if it is not the operation's.
+    `inputs` are SINGA's names of the arrays, `called` the functional name if it is not the operation's; `differs` says
+    what differs from SINGA.
     """
     function = node(operation)
     function.__name__ = called or function.__name__
+    if differs:
+        function.__doc__ = f"{inspect.cleandoc(operation.__doc__ or '')}\n\n*Differences from SINGA*: {differs}."
     many = inputs.startswith("*")
     kind = Parameter.VAR_POSITIONAL if many else Parameter.POSITIONAL_OR_KEYWORD
     parameters = [Parameter(key, kind) for key in inputs.removeprefix("*").split()]

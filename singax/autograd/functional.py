@@ -8,11 +8,18 @@ import jax
 import numpy as np
 
 from singax import dispatch, mode, ops
-from singax.autograd import functional_elementwise, functional_losses, functional_shape, functional_window
+from singax.autograd import (
+    functional_elementwise,
+    functional_losses,
+    functional_more,
+    functional_shape,
+    functional_window,
+)
 from singax.autograd.derived import operator_class, recorded
 from singax.autograd.functional_elementwise import *  # noqa: F403
 from singax.autograd.functional_elementwise import number
 from singax.autograd.functional_losses import *  # noqa: F403
+from singax.autograd.functional_more import *  # noqa: F403
 from singax.autograd.functional_shape import *  # noqa: F403
 from singax.autograd.functional_shape import integer
 from singax.autograd.functional_window import *  # noqa: F403
@@ -26,11 +33,12 @@ __all__ = [
 ]  # fmt: skip
 __all__ += functional_elementwise.__all__
 __all__ += functional_losses.__all__
+__all__ += functional_more.__all__
 __all__ += functional_shape.__all__
 __all__ += functional_window.__all__
 
-matmul = recorded("Matmul", ops.matmul, "x w")
-embedding = recorded("Embedding", ops.embedding, "x w")
+matmul = recorded("Matmul", ops.matmul, "x w", differs="the gradients of batches of matrices are right")
+embedding = recorded("Embedding", ops.embedding, "x w", differs="ids of any shape; they have no gradient")
 rnn = node(ops.rnn)
 lstm = node(ops.lstm)
 gru = node(ops.gru)
@@ -61,7 +69,7 @@ def add_all(*xs: Any) -> Any:
 def add_bias(x: Any, b: Any, axis: int = 0) -> Any:
     """x (n, m) + b: for axis 0 b (m,) is added to every row, for axis 1 b (n,) to every column.
 
-    *Differences from SINGA*: x keeps its values.
+    *Differences from SINGA*: x keeps its values; the gradient of b is right for axis 1 too.
     """
     return dispatch.apply(ops.add_bias, x, b, axis=integer("add_bias", "axis", axis))
 

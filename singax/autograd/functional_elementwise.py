@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from singax import dispatch, ops
 from singax.autograd.derived import operator_class, recorded
-from singax.autograd.recorder import node, unwrapped
+from singax.autograd.recorder import unwrapped
 from singax.dtypes import canonical
 from singax.errors import ArgumentError
 from singax.mode import local
@@ -17,7 +18,7 @@ from singax.tensor import Tensor
 
 __all__ = [
     "_and", "_not", "_or", "_xor", "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atanh", "cast", "ceil",
-    "clip", "cos", "cosh", "cossim", "div", "elu", "equal", "erf", "exp", "floor", "gelu", "greater", "hardsigmoid",
+    "clip", "cos", "cosh", "cossim", "div", "elu", "equal", "erf", "exp", "floor", "greater", "hardsigmoid",
     "identity", "leakyrelu", "less", "log", "max", "mean", "min", "mul", "negative", "pow", "prelu", "reciprocal",
     "relu", "round", "rounde", "selu", "sigmoid", "sign", "sin", "sinh", "softplus", "softsign", "sqrt", "sub", "sum",
     "tan", "tanh", "where",
@@ -33,16 +34,16 @@ atanh = recorded("Atanh", ops.atanh)
 ceil = recorded("Ceil", ops.ceil)
 cos = recorded("Cos", ops.cos)
 cosh = recorded("Cosh", ops.cosh)
-erf = recorded("Erf", ops.erf)
+erf = recorded("Erf", ops.erf, differs="the gradient is the true one, dy · 2 / √π · exp(−x²)")
 exp = recorded("Exp", ops.exp, "a")
 floor = recorded("Floor", ops.floor)
 identity = recorded("Identity", ops.identity)
-log = recorded("Log", ops.log)
+log = recorded("Log", ops.log, differs="0 and negative numbers give −inf and nan")
 negative = recorded("Negative", ops.negative)
 reciprocal = recorded("Reciprocal", ops.reciprocal)
 relu = recorded("ReLU", ops.relu)
 round = recorded("Round", ops.round)
-rounde = recorded("Rounde", ops.rounde)
+rounde = recorded("Rounde", ops.rounde, differs="odd whole numbers stay as they are")
 sigmoid = recorded("Sigmoid", ops.sigmoid)
 sign = recorded("Sign", ops.sign, "a")
 sin = recorded("Sin", ops.sin)
@@ -52,27 +53,41 @@ softsign = recorded("SoftSign", ops.softsign)
 sqrt = recorded("Sqrt", ops.sqrt)
 tan = recorded("Tan", ops.tan)
 tanh = recorded("Tanh", ops.tanh)
-gelu = node(ops.gelu)
-
 add = recorded("Add", ops.add, "a b")
 sub = recorded("Sub", ops.sub, "a b")
-mul = recorded("Mul", ops.mul, "x y")
-div = recorded("Div", ops.div, "a b")
+mul = recorded("Mul", ops.mul, "x y", differs="an integer times a float is a float")
 pow = recorded("Pow", ops.pow, "a b")
 prelu = recorded("PRelu", ops.prelu, "x slope")
 less = recorded("Less", ops.less, "x y")
 greater = recorded("Greater", ops.greater, "x y")
 equal = recorded("Equal", ops.equal, "x y")
 cossim = recorded("CosSim", ops.cossim, "a b")
-min = recorded("Min", ops.min, "*l")
-max = recorded("Max", ops.max, "*l")
-sum = recorded("Sum", ops.sum, "*l")
-mean = recorded("Mean", ops.mean, "*l")
+min = recorded("Min", ops.min, "*l", differs="dy counts in backward")
+max = recorded("Max", ops.max, "*l", differs="dy counts in backward")
+sum = recorded("Sum", ops.sum, "*l", differs="gradients flow through it; inputs may broadcast")
+mean = recorded("Mean", ops.mean, "*l", differs="gradients flow through it; inputs may broadcast")
 
-_and = recorded("And", ops.logical_and, "a b", "_and")
-_or = recorded("Or", ops.logical_or, "a b", "_or")
-_xor = recorded("Xor", ops.logical_xor, "a b", "_xor")
-_not = recorded("Not", ops.logical_not, "x", "_not")
+_and = recorded("And", ops.logical_and, "a b", called="_and")
+_or = recorded("Or", ops.logical_or, "a b", called="_or")
+_xor = recorded("Xor", ops.logical_xor, "a b", called="_xor")
+_not = recorded("Not", ops.logical_not, "x", called="_not")
+
+
+@operator_class("Div", "a b")
+def div(a: Any, b: Any) -> Any:
+    """Elementwise a / b with broadcasting. The quotient of integers is an integer, its fraction cut off.
+
+    *Differences from SINGA*: an integer divided by a float is a float.
+    """
+    return dispatch.apply(_div, a, b)
+
+
+def _div(a: jax.Array, b: jax.Array) -> jax.Array:
+    whole = jnp.issubdtype(jnp.result_type(a, b), jnp.integer)
+    return ops.integer_div(a, b) if whole else ops.div(a, b)
+
+
+_div.__name__ = "div"  # what its nodes are called
 
 
 @operator_class("Elu")

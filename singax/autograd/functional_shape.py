@@ -115,7 +115,10 @@ def slice(x: Any, starts: Ints, ends: Ints, axes: Ints | None = None, steps: Int
 
 @operator_class("Gather")
 def gather(x: Any, axis: int, indices: Any) -> Any:
-    """Entries along `axis` at `indices` of any shape, which wrap around."""
+    """Entries along `axis` at `indices` of any shape, which wrap around.
+
+    *Differences from SINGA*: the gradient is right for repeated indices in any order; indices may be a Tensor.
+    """
     return dispatch.apply(ops.gather, x, constant(indices), axis=integer("gather", "axis", axis))
 
 
@@ -231,7 +234,10 @@ def _of_values(operation: Any, x: Any, **attributes: Any) -> Any:
 
 @operator_class("ReduceSum")
 def reduce_sum(x: Any, axes: int | Ints | None = None, keepdims: int = 1) -> Any:
-    """The sum over `axes`, over all if None. Without `keepdims` a result that would be 0-d is (1, 1), as in SINGA."""
+    """The sum over `axes`, over all if None. Without `keepdims` a result that would be 0-d is (1, 1), as in SINGA.
+
+    *Differences from SINGA*: the gradient is the true one, not divided by the number of elements.
+    """
     axes = None if axes is None else ints("reduce_sum", "axes", axes)
     return dispatch.apply(_reduce_sum, x, axes=axes, keepdims=bool(keepdims))
 

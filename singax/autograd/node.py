@@ -36,7 +36,7 @@ class Node(Operator):
         super().__init__(f"{name}#{Operator.op_count}")
         self.inputs, self.params, self.sources = list(inputs), list(params), list(sources)
         self.pullback, self.outputs, self.slots = pullback, list(outputs), list(slots)
-        self.y_id2idx: dict[int, int] = {}
+        self.output_ids: dict[int, int] = {}
 
     @property
     def requires_grad(self) -> bool:
@@ -45,6 +45,10 @@ class Node(Operator):
     @property
     def src(self) -> list[tuple[Any, int, Tensor | None, bool]]:
         return [(t.creator, id(t), t if t.stores_grad else None, t.stores_grad) for t in self._read()]
+
+    @property
+    def y_id2idx(self) -> dict[int, int]:
+        return self.output_ids
 
     def _read(self) -> list[Tensor]:
         return [t for t in [*self.inputs, *self.params] if t is not None]
@@ -78,7 +82,7 @@ class Node(Operator):
         self.inputs = list(inputs)
         for index, made in enumerate(outputs):
             made._creator, made.name = self, self.output_name(index)
-            self.y_id2idx[id(made)] = index
+            self.output_ids[id(made)] = index
 
     def __repr__(self) -> str:
         return f"<node {self.name}>"
@@ -110,7 +114,10 @@ class Dummy(Operator):
 
     def __init__(self, tensor: Tensor, name: str | None = None) -> None:
         self.tensor, self.name = tensor, tensor.name if name is None else name
-        self.y_id2idx = {id(tensor): 0}
+
+    @property
+    def y_id2idx(self) -> dict[int, int]:
+        return {id(self.tensor): 0}
 
     def output_name(self, index: int) -> str:
         return self.name

@@ -41,7 +41,6 @@ class Operator:
     """
 
     op_count = 0
-    y_id2idx: dict[int, int]
 
     def __init__(self, name: str | None = None) -> None:
         self.name = f"{type(self).__name__}#{Operator.op_count}" if name is None else name
@@ -56,6 +55,11 @@ class Operator:
     def src(self) -> list[tuple[Any, int, Tensor | None, bool]]:
         """The inputs of a call: (creator, id, the Tensor if it stores its gradient, whether it does) of each."""
         return []
+
+    @property
+    def y_id2idx(self) -> dict[int, int]:
+        """The number of each output by its id."""
+        return {}
 
     def forward(self, *xs: Any) -> Any:
         """Compute the output from the inputs."""

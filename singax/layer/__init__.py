@@ -21,6 +21,7 @@ from singax.layer.convolution import Conv1d, Conv2d, Conv3d
 from singax.layer.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, SpatialDropout
 from singax.layer.embedding import Embedding
 from singax.layer.feed_forward import FeedForward
+from singax.layer.flax_module import FromFlax
 from singax.layer.global_pooling import (
     AdaptiveAvgPool,
     AdaptiveAvgPool1d,

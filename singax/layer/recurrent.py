@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from singax import ops
 from singax.errors import ArgumentError
 from singax.layer.recurrent_base import RNN_Base, columns
+from singax.ops.explain import described
 from singax.recipes import Normal, Uniform
 from singax.tensor import Tensor
 
@@ -233,5 +234,6 @@ def _pair(states: Any) -> tuple[Any, Any]:
     if states is None:
         return None, None
     if not isinstance(states, list | tuple) or len(states) != 2:
-        raise ArgumentError("the initial states of an LSTM are one argument, the pair (h0, c0)")
+        received = described(states)
+        raise ArgumentError(f"the initial states of an LSTM are one argument, the pair (h0, c0). Received: {received}")
     return states[0], states[1]

@@ -13,7 +13,8 @@ from jax import lax
 from singax import dispatch, mode, ops
 from singax.errors import ArgumentError, ShapeError
 from singax.layer.base import Layer
-from singax.ops.recurrent_layers import Weights, check_states, run_layers
+from singax.ops.recurrent_checks import check_states
+from singax.ops.recurrent_layers import Weights, run_layers
 from singax.tensor import Tensor
 
 Array = jax.Array

@@ -13,6 +13,7 @@ import numpy as np
 from singax.errors import ArgumentError, DTypeError, NameMismatchError, ShapeError
 from singax.layer import tree
 from singax.layer.base import Layer
+from singax.layer.container_base import BuiltByForward
 from singax.layer.pure import PureCall
 from singax.layer.remat import checked_policy, checkpointed
 from singax.mode import local
@@ -22,7 +23,7 @@ from singax.storage import Cell, Deferred, Unfilled, exchanged
 from singax.tensor import Tensor
 
 
-class Repeat(Layer):
+class Repeat(BuiltByForward):
     """`n` blocks of one kind in a row, run as one `lax.scan`: y = blockₙ₋₁(… block₁(block₀(x, *extra), *extra) …).
 
     Outputs, gradients, states and dropout masks are those of n separate blocks, but compile time, and the time of
@@ -76,12 +77,6 @@ class Repeat(Layer):
     def layer(self) -> Layer:
         """The one block that stands for all; its parameters are those of all blocks."""
         return self._registered[""]  # type: ignore[return-value]
-
-    def initialize(self, *inputs: Any) -> None:
-        """Build one block and stack its parameters."""
-        frame = local.frame
-        if frame is not None and (not frame.stack or frame.stack[-1] is not self):
-            self.forward(*inputs)  # otherwise `forward` has called, and goes on
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         x, extra = _first_and_others(inputs)

@@ -40,6 +40,9 @@ class Stateful:
         """Drop the slots of the parameters with these cells; whether there were any."""
         raise NotImplementedError
 
+    def expect_underflow(self, narrow: bool) -> None:
+        """Note whether the model computes in float16, where small gradients vanish unless the loss is scaled."""
+
     def take_change(self) -> bool:
         """Whether something that is compiled into programs has changed since the last call."""
         return False

@@ -12,6 +12,7 @@ from singax.errors import ArgumentError, StateError
 from singax.layer import Layer
 from singax.metric.sums import plus, total
 from singax.mode import local, traced
+from singax.recipes import Constant
 from singax.tensor import Tensor
 
 State = dict[str, jax.Array]
@@ -57,7 +58,9 @@ class Metric(Layer):
         super().__init__()
         self._sums = tuple(sums.items())
         for name, shape in self._sums:
-            setattr(self, name, self.state((2, *shape)))
+            pair = self.state((2, *shape))
+            pair._cell.recipe = Constant(0)  # a fresh state, as `functional_step().init` makes it, starts at 0
+            setattr(self, name, pair)
 
     # -- to override --------------------------------------------------------------------------------------------
 

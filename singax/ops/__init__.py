@@ -34,6 +34,7 @@ from singax.ops.arithmetic import (
     getitem,
     greater,
     greater_equal,
+    integer_div,
     integer_mod,
     less,
     less_equal,

@@ -42,7 +42,7 @@ def uneven_avg_pool(x: Array, *, output_size: Sizes) -> Array:
     for axis, count in enumerate(output_size, start=2):
         places, inside = _places(wide.shape[axis], count)
         weights = (inside / inside.sum(1, keepdims=True)).astype(wide.dtype)
-        columns = weights.reshape(*weights.shape, *(1,) * (wide.ndim - axis - 1))
+        columns = weights.reshape(*(1,) * axis, *weights.shape, *(1,) * (wide.ndim - axis - 1))
         wide = jnp.sum(jnp.take(wide, places, axis) * columns, axis + 1)
     return wide.astype(x.dtype)
 

@@ -12,6 +12,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from singax.errors import ArgumentError, ShapeError
 from singax.ops.checks import one_per_axis
+from singax.ops.grouped_convolution import grouped_conv, plain_conv, suits
 from singax.ops.operation import operation
 from singax.ops.window import Padding, Sizes, check_spatial, layout, onnx_window, window
 
@@ -50,14 +51,8 @@ def conv(
     found = window("conv", W.shape[2:], stride, padding, dilation)
     found.output_size(x.shape[2:])
     dtype = jnp.result_type(x, W)
-    y = lax.conv_general_dilated(
-        x.astype(dtype),
-        W.astype(dtype),
-        window_strides=found.stride,
-        padding=found.padding,
-        rhs_dilation=found.dilation,
-        feature_group_count=groups,
-    )
+    convolve = grouped_conv if suits(W, groups) else plain_conv
+    y = convolve(x.astype(dtype), W.astype(dtype), found, groups)
     return _with_bias("conv", y, b)
 
 

@@ -15,11 +15,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from singax.errors import DTypeError, ShapeError
+from singax.errors import ShapeError
 from singax.ops import recurrent_cells as cells
 from singax.ops.checks import one_of
 from singax.ops.operation import operation
 from singax.ops.recurrent_cells import Arrays
+from singax.ops.recurrent_checks import check_lengths, check_sequence, check_states, expect_shape
 from singax.ops.recurrent_scan import run_cell, scan_steps
 
 Array = jax.Array
@@ -88,7 +89,6 @@ def lstm(
 
     [i, o, f, g] = x_t · Wᵀ + h · Rᵀ + b, in ONNX's order of the gates. c is like h. Shapes: see the module.
     """
-
     run = functools.partial(run_cell, cells.LSTM)
     return _in_directions("lstm", run, (x, W, R, b, seq_lengths), (h, c), 4, direction, hidden_size)
 
@@ -112,7 +112,6 @@ def gru(
     without `linear_before_reset` tanh(x_t · Wₙᵀ + bₙ + (r · h) · Rₙᵀ + b'ₙ), the form of the paper. Shapes: see the
     module.
     """
-
     run = functools.partial(run_cell, cells.GRU) if linear_before_reset else _gru_of_the_paper
     return _in_directions("gru", run, (x, W, R, b, seq_lengths), (h,), 3, direction, hidden_size)
 
@@ -169,22 +168,13 @@ def _check(
     name: str, arrays: Any, states: Sequence[Array | None], gates: int, directions: int, hidden_size: int | None
 ) -> None:
     x, W, R, b, seq_lengths = arrays
-    expect = functools.partial(_expect, name)
-    if x.ndim != 3 or x.shape[0] == 0:
-        raise ShapeError(f"{name} expected x (T, B, in) of at least one step. Received: shape {x.shape}")
-    H = R.shape[-1] if R.ndim else 0
+    expect = functools.partial(expect_shape, name)
+    check_sequence(name, x)
+    H = jnp.shape(R)[-1] if jnp.ndim(R) else 0
     if hidden_size not in (None, H):
-        raise ShapeError(f"{name} expected R for hidden_size {hidden_size}. Received: shape {R.shape}")
+        raise ShapeError(f"{name} expected R for hidden_size {hidden_size}. Received: shape {jnp.shape(R)}")
     expect("W", W, (directions, gates * H, x.shape[2]))
     expect("R", R, (directions, gates * H, H))
-    expect("b", b, (directions, 2 * gates * H))
-    expect("seq_lengths", seq_lengths, (x.shape[1],))
-    if seq_lengths is not None and not jnp.issubdtype(seq_lengths.dtype, jnp.integer):
-        raise DTypeError(f"{name} expected integers as seq_lengths. Received: {seq_lengths.dtype}")
-    for letter, state in zip("hc", states, strict=False):
-        expect(letter, state, (directions, x.shape[1], H))
-
-
-def _expect(name: str, what: str, array: Array | None, shape: tuple[int, ...]) -> None:
-    if array is not None and array.shape != shape:
-        raise ShapeError(f"{name} expected {what} with shape {shape}. Received: shape {array.shape}")
+    expect("b", b, (directions, 2 * gates * H), optional=True)
+    check_lengths(name, seq_lengths, x.shape[1])
+    check_states(name, states, (directions, x.shape[1], H))

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from singax.errors import ShapeError
 from singax.ops.checks import one_of
 from singax.ops.operation import Operation
 from singax.ops.recurrent import gru, lstm, rnn
-from singax.ops.recurrent_layers import Weights, check_states, run_layers
+from singax.ops.recurrent_checks import check_lengths, check_sequence, check_states, expect_shape
+from singax.ops.recurrent_layers import Weights, run_layers
 
 Array = jax.Array
 
@@ -119,13 +119,12 @@ def cudnn_rnn(
     falls between layers if there is a random `key`.
     """
     one_of("cudnn_rnn", "rnn_mode", rnn_mode, tuple(CUDNN_MODES))
-    if x.ndim != 3:
-        raise ShapeError(f"cudnn_rnn expected x (T, B, in). Received: shape {x.shape}")
+    check_sequence("cudnn_rnn", x)
     layout = CudnnLayout(x.shape[2], hidden_size, rnn_mode, num_layers, bidirectional, bias)
-    if w.shape != (layout.size,):
-        raise ShapeError(f"cudnn_rnn expected weights with shape {(layout.size,)}. Received: shape {w.shape}")
     states = (hx, cx) if rnn_mode == "lstm" else (hx,)
+    expect_shape("cudnn_rnn", "weights", w, (layout.size,))
     check_states("cudnn_rnn", states, (num_layers * layout.directions, x.shape[1], hidden_size))
+    check_lengths("cudnn_rnn", seq_lengths, x.shape[1])
     operation, attributes, _ = CUDNN_MODES[rnn_mode]
     every, _ = run_layers(
         operation,

@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 
-from singax.errors import ShapeError
 from singax.ops.dropout import dropout as drop
 from singax.ops.operation import Operation
 from singax.ops.shape import cat, reshape, transpose
@@ -42,10 +41,3 @@ def run_layers(
         x = reshape(transpose(every, perm=(0, 2, 1, 3)), shape=(*x.shape[:2], -1))
         finals.append(last)
     return x, [cat(kind, axis=0) for kind in zip(*finals, strict=True)]
-
-
-def check_states(name: str, states: Sequence[Array | None], shape: tuple[int, ...]) -> None:
-    """Raise `ShapeError` unless each initial state that is given has this shape."""
-    for letter, state in zip("hc", states, strict=False):
-        if state is not None and state.shape != shape:
-            raise ShapeError(f"{name} expected {letter}0 with shape {shape}. Received: shape {state.shape}")

@@ -7,7 +7,14 @@ start from the initial state at its own end.
 the gates of all steps by a few matrix products outside of any scan, and what remains is a scan that is linear, with
 factors that the forward scan has left. JAX transposes this for reverse mode, so that the gradient of each weight is one
 product over all steps, where the derivative that JAX makes of the forward scan adds to a matrix of the weight's size
-in every step.
+in every step. All of JAX's transformations go through it, forward mode and higher derivatives included.
+
+Measured: the gradient of an LSTM (T 50, B 32, in 128, H 256), processor time on two busy cores as ratios to
+x_t · W + h · R + b in a scan that JAX differentiates (in brackets: on one core). This file 0.74 (0.80), two thirds
+being the matrix products themselves, in which XLA reaches 95 GFLOP/s; `custom_vjp` instead, which has no forward mode,
+0.77; one matrix for [x, h] with JAX's derivative 0.9 (0.95); x · W for all steps before the scan, which is written and
+read again, 1.2; `unroll` 2 and 5 slower still; gates of shape (4H, B) (1.08); slopes in one array, which every step
+cuts, 1.0. Of a GRU (0.85), of an RNN (0.88).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from singax.opt.decays import (
     WarmUp,
     WarmUpCosine,
 )
+from singax.opt.distributed import DistOpt
 from singax.opt.further import LAMB, LARS, AdaDelta, Adafactor, Lion, Muon
 from singax.opt.loss_scale import LossScale
 from singax.opt.optimizer import Optimizer
@@ -32,6 +33,7 @@ __all__ = [
     "Constant",
     "CosineDecay",
     "DecayScheduler",
+    "DistOpt",
     "ExponentialDecay",
     "InverseSquareRoot",
     "LinearDecay",

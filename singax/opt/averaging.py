@@ -73,9 +73,11 @@ class Averaging:
         held = self._slots.held.get(AVERAGE, {})
         begun = local.tracing or int(self.step_counter.to_numpy()[0]) > 0
         found = {}
-        for key, cell in self._slots.parameters().items():
+        for key, cell in self._slots.cells().items():
+            if key not in held:
+                continue
             value = cell.array()
-            average = held[key]._cell.array().astype(value.dtype) if begun and key in held else value
-            shared = average is value or (key in held and average is held[key]._cell.get())
+            average = held[key]._cell.array().astype(value.dtype) if begun else value
+            shared = average is value or average is held[key]._cell.get()
             found[key] = (cell, copied_array(average) if shared and not local.tracing else average)
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
@@ -43,8 +43,8 @@ class Leaves:
     def _names_a_parameter(self, entry: Any) -> bool:
         return isinstance(entry, jax.tree_util.DictKey) and entry.key in self.keys
 
-    def packed(self, initial: Any, slots: SlotArrays, shared: Arrays, count: Any) -> Any:
-        """optax's state, in the structure of `initial`, whose constants it keeps."""
+    def packed(self, init: Callable[[Any], Any], params: Arrays, slots: SlotArrays, shared: Arrays, count: Any) -> Any:
+        """optax's state, in the structure that `init(params)` has, and with its constants."""
 
         def pick(path: Any, leaf: Any) -> Any:
             name, key = self.place(path)
@@ -54,7 +54,10 @@ class Leaves:
                 return count[0] if name == "count" else leaf
             return shared[name]
 
-        return jax.tree_util.tree_map_with_path(pick, initial)
+        state = jax.tree_util.tree_map_with_path(pick, jax.eval_shape(init, params))
+        if not any(_is_shape(leaf) for leaf in jax.tree.leaves(state)):
+            return state
+        return jax.tree.map(lambda leaf, constant: constant if _is_shape(leaf) else leaf, state, init(params))
 
     def unpacked(self, state: Any) -> tuple[SlotArrays, Arrays]:
         """Slots and shared arrays out of optax's state."""
@@ -67,6 +70,10 @@ class Leaves:
             elif not self.names:
                 shared[name] = leaf
         return slots, shared
+
+
+def _is_shape(leaf: Any) -> bool:
+    return isinstance(leaf, jax.ShapeDtypeStruct)
 
 
 def _part(entry: Any) -> str:

@@ -7,14 +7,14 @@ rate does not compile anything again, and a compiled step carries the slots alon
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from singax.autograd.tape import backward
-from singax.errors import ArgumentError, NameMismatchError
+from singax.errors import ArgumentError
 from singax.layer import tree
 from singax.mode import local
 from singax.opt import own
@@ -24,19 +24,20 @@ from singax.opt.groups import RATES, Frozen, Groups, check_patterns
 from singax.opt.loss_scale import LossScale
 from singax.opt.schedule import Constant, Rate, Schedule, as_schedule
 from singax.opt.slots import Slots
-from singax.opt.updating import Updating
+from singax.opt.states import States
 from singax.tensor import Tensor
 
 Pairs = Iterable[tuple[Tensor, Any]]
 
 
-class Optimizer(Updating, Averaging, tree.Stateful):
+class Optimizer(States, Averaging):
     """Base class. `optimizer(loss)` computes gradients, updates every parameter they reach, and counts a step.
 
     **Args**
       lr: a number, a `DecayScheduler`, or an optax schedule (a function of the step).
       dtype: SINGA's, without effect: slots have the dtype of their parameter.
-      schedules: further numbers or schedules by name, for `transform`.
+      schedules: further numbers or schedules by name, for `transform`; they are attributes as well, and setting one
+        compiles again.
 
     Options, by keyword, of every optimizer:
       clip_norm: scale all gradients together so that their norm is at most this.
@@ -75,8 +76,8 @@ class Optimizer(Updating, Averaging, tree.Stateful):
 
     _internal: ClassVar[frozenset[str]] = frozenset(
         {"schedules", "dtype", "step_counter", "micro_step", "lr_value", "groups", "frozen"}
-        | {"_features", "_slots", "_loss_scale", "_rate", "_changed", "_compiled", "_known_shared", "_applying"}
-        | {"_patterns_checked", "_first_values", "owner"}
+        | {"_features", "_slots", "_loss_scale", "_given_scale", "_rate", "_changed", "_compiled", "_known_shared"}
+        | {"_applying", "_patterns_checked", "_first_values", "_owner"}
     )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -99,7 +100,7 @@ class Optimizer(Updating, Averaging, tree.Stateful):
         freeze: str | Iterable[str] | None = None,
         loss_scale: LossScale | None = None,
     ) -> None:
-        self.owner: Any = self
+        self._owner: Any = self
         self.dtype = np.dtype(np.float32) if dtype is None else dtype
         self.schedules: dict[str, Schedule] = {
             name: as_schedule(value, name) for name, value in (schedules or {}).items()
@@ -118,6 +119,7 @@ class Optimizer(Updating, Averaging, tree.Stateful):
         self._changed = self._applying = self._patterns_checked = False
         self._compiled: Any = None
         self._loss_scale: LossScale | None = None
+        self._given_scale: LossScale | None = None
         self._set_loss_scale(loss_scale)
 
     # -- SINGA's interface --------------------------------------------------------------------------------------
@@ -204,85 +206,19 @@ class Optimizer(Updating, Averaging, tree.Stateful):
             if not local.tracing and tensor.device != tensors[0].device:
                 tensor.to_device(tensors[0].device)
 
-    # -- states -------------------------------------------------------------------------------------------------
-
-    def get_states(self) -> dict[str, Any]:
-        """SINGA's form: `step_counter` as a NumPy number, and a dict name → Tensor for each kind of slot."""
-        slots: dict[str, dict[str, Tensor]] = {name: {} for name in self.slot_names.values()} | self._slots.held
-        states: dict[str, Any] = {"step_counter": np.float32(self._count())}
-        states.update({self.public_names.get(slot, slot): dict(held) for slot, held in slots.items()})
-        states.update(self._slots.shared)
-        if self._features.accumulate > 1:
-            states["micro_step"] = self.micro_step
-        if self._loss_scale is not None:
-            states["loss_scale"] = self._loss_scale.tensors()
-        states.update({name: self.__dict__[name] for name in own.names(self)})
-        return states
-
-    def set_states(self, states: Mapping[str, Any]) -> None:
-        """Restore what `get_states` returned (Tensors or arrays); the learning rate follows the step.
-
-        Raises `NameMismatchError` for an unknown kind of slot before anything is changed.
-        """
-        private = {public: slot for slot, public in self.public_names.items()}
-        known = self.get_states()
-        unknown = sorted(set(states) - set(known))
-        if unknown and type(self).set_states is Optimizer.set_states:
-            raise NameMismatchError(
-                f"{type(self).__name__} has no state named {', '.join(unknown)}; known: {sorted(known)}"
-            )
-        for name, value in states.items():
-            if name == "step_counter":
-                self.step_counter.set_value(int(np.asarray(value).reshape(())))
-            elif name in known:
-                self._restore(private.get(name, name), known[name], value)
-        for rate in self._rates():
-            if not isinstance(rate.schedule, Constant):
-                rate.rewind(self._count())
-
-    def _restore(self, name: str, held: Any, value: Any) -> None:
-        if isinstance(held, Tensor):
-            held.copy_from(value)
-        elif name in own.names(self) or name == "loss_scale":
-            for key, item in value.items():
-                if key in held:
-                    held[key].copy_from(item)
-                else:
-                    held[key] = Tensor(data=np.asarray(item), requires_grad=False, name=str(key))
-        else:
-            self._slots.restore(name, value)
-
-    def state_tensors(self) -> Iterator[tuple[str, Tensor]]:
-        yield "step", self.step_counter
-        yield "lr", self.lr_value
-        yield from self.groups.tensors().items()
-        if self._features.accumulate > 1:
-            yield "micro_step", self.micro_step
-        if self._loss_scale is not None:
-            for name, tensor in self._loss_scale.tensors().items():
-                yield tree.join("loss_scale", name), tensor
-        yield from self._slots.tensors()
-        yield from own.own_tensors(self)
-
-    def fresh_state(self) -> dict[str, Any]:
-        params = {key: _handle(cell) for key, cell in self._slots.parameters().items()}
-        slots, shared = self._initial(params)
-        fresh = {path: tensor._cell.get() for path, tensor in own.own_tensors(self)}
-        fresh.update(self._first_values)
-        if self.overrides_apply:
-            fresh.update(own.fresh_slots(self, params))
-        fresh.update({"step": np.zeros(1, np.int32), "lr": self._rate.at(0)})
-        fresh.update({path: rate.at(0) for path, rate in self.groups.rates()})
-        if self._features.accumulate > 1:
-            fresh["micro_step"] = np.zeros(1, np.int32)
-        if self._loss_scale is not None:
-            fresh.update({tree.join("loss_scale", n): value for n, value in self._loss_scale.fresh().items()})
-        flat = {tree.join(slot, key): value for slot, held in slots.items() for key, value in held.items()}
-        return {**fresh, **shared, **flat}
-
     # -- inside -------------------------------------------------------------------------------------------------
 
+    def __getattr__(self, name: str) -> Any:
+        """A schedule by its name: `sgd.momentum`."""
+        schedules = self.__dict__.get("schedules", {})
+        if name not in schedules:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return schedules[name]
+
     def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__.get("schedules", {}):
+            self._set_schedule(name, value)
+            return
         if name in Optimizer._internal and not own.replaces_values(self.__dict__.get(name), value):
             object.__setattr__(self, name, value)
             return
@@ -302,6 +238,18 @@ class Optimizer(Updating, Averaging, tree.Stateful):
             return set()
         return {*RATES, *self.schedules} if self.rate_is_ours else {"lr_scale"}
 
+    def _set_schedule(self, name: str, value: Any) -> None:
+        """`sgd.momentum = 0.8`: steps are compiled again, since such numbers are constants of the program."""
+        before, schedules = self.schedules, {**self.schedules, name: as_schedule(value, name)}
+        self.schedules = schedules
+        try:
+            self._check_not_negative()
+        except ArgumentError:
+            self.schedules = before
+            raise
+        self._slots.look_again()
+        self._note_change()
+
     def _check_not_negative(self) -> None:
         for schedules in (self.schedules, *(group.schedules for group in self.groups.values())):
             for name in self.never_negative:
@@ -318,15 +266,17 @@ class Optimizer(Updating, Averaging, tree.Stateful):
         check_patterns([*self.groups, *self.frozen.patterns], set(names))
         self._patterns_checked = True
 
-    def _count(self) -> int:
-        return int(self.step_counter.to_numpy()[0])
-
-    def _rates(self) -> list[Rate]:
-        return [self._rate, *(rate for _, rate in self.groups.rates())]
-
     def _note_change(self) -> None:
         self._changed, self._compiled = True, None
         tree.structure_changed()
+
+    def expect_underflow(self, narrow: bool) -> None:
+        if narrow and self._loss_scale is None:
+            self._given_scale = LossScale()
+            self.loss_scale = self._given_scale
+        elif not narrow and self._given_scale is not None:
+            self.loss_scale = None if self._loss_scale is self._given_scale else self._loss_scale
+            self._given_scale = None
 
     def take_change(self) -> bool:
         changed, self._changed = self._changed, False
@@ -342,9 +292,3 @@ class Optimizer(Updating, Averaging, tree.Stateful):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(lr={self._rate.shown})"
-
-
-def _handle(cell: Any) -> Tensor:
-    made = Tensor._of(None)
-    made._cell = cell
-    return made

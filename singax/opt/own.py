@@ -25,7 +25,7 @@ from singax.mode import local
 from singax.tensor import Tensor
 
 if TYPE_CHECKING:
-    from singax.opt.optimizer import Optimizer
+    from singax.opt.updating import Updating
 
 
 class _Local(threading.local):
@@ -76,7 +76,7 @@ def note_birth(value: Any) -> None:
         _rehearsal.born.append((value, value._cell.get()))
 
 
-def own_tensors(optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:
+def own_tensors(optimizer: Updating) -> Iterator[tuple[str, Tensor]]:
     """The Tensors in the attributes that a subclass has added, with paths."""
     for name, value in list(optimizer.__dict__.items()):
         if name not in optimizer._internal:
@@ -94,14 +94,14 @@ def _found(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
             yield from _found(tree.join(path, str(index)), item)
 
 
-def forget(optimizer: Optimizer, key: str) -> None:
+def forget(optimizer: Updating, key: str) -> None:
     """Drop the slots of one parameter."""
     for value in optimizer.__dict__.values():
         if isinstance(value, SlotDict):
             value.pop(key, None)
 
 
-def names(optimizer: Optimizer) -> list[str]:
+def names(optimizer: Updating) -> list[str]:
     """The attributes that hold own Tensors, or will: a dict without any entry yet counts."""
     filled = {path.split(tree.SEPARATOR)[0] for path, _ in own_tensors(optimizer)}
     return [
@@ -115,7 +115,7 @@ def wrapped_apply(function: Callable[..., None]) -> Callable[..., None]:
     """A subclass's `apply`, called through the base class, which clips, counts, skips … around it."""
 
     @functools.wraps(function)
-    def apply(self: Optimizer, param_name: str, param_value: Tensor, param_grad: Any) -> None:
+    def apply(self: Updating, param_name: str, param_value: Tensor, param_grad: Any) -> None:
         if self._applying:
             function(self, param_name, param_value, param_grad)
         else:
@@ -125,7 +125,7 @@ def wrapped_apply(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def applying(optimizer: Optimizer) -> Iterator[None]:
+def applying(optimizer: Updating) -> Iterator[None]:
     """Run `apply` itself, unrecorded."""
     saved, optimizer._applying = optimizer._applying, True
     try:
@@ -135,7 +135,7 @@ def applying(optimizer: Optimizer) -> Iterator[None]:
         optimizer._applying = saved
 
 
-def rehearse(optimizer: Optimizer, params: Mapping[str, Tensor]) -> dict[str, Any]:
+def rehearse(optimizer: Updating, params: Mapping[str, Tensor]) -> dict[str, Any]:
     """Let `apply` create its slots for these parameters; path → initial value."""
     before = {id(tensor) for _, tensor in own_tensors(optimizer)}
     cells = [tensor._cell for tensor in [*params.values(), *(t for _, t in optimizer.state_tensors())]]
@@ -157,7 +157,7 @@ def rehearse(optimizer: Optimizer, params: Mapping[str, Tensor]) -> dict[str, An
     return {path: born[id(tensor)][1] for path, tensor in paths.items()}
 
 
-def _check_births(optimizer: Optimizer, paths: Mapping[str, Tensor], born: Mapping[int, Any]) -> None:
+def _check_births(optimizer: Updating, paths: Mapping[str, Tensor], born: Mapping[int, Any]) -> None:
     stray = [path for path, tensor in paths.items() if id(tensor) not in born]
     if stray:
         raise StateError(
@@ -166,7 +166,7 @@ def _check_births(optimizer: Optimizer, paths: Mapping[str, Tensor], born: Mappi
         )
 
 
-def fresh_slots(optimizer: Optimizer, params: Mapping[str, Tensor]) -> dict[str, Any]:
+def fresh_slots(optimizer: Updating, params: Mapping[str, Tensor]) -> dict[str, Any]:
     """The values with which `apply` would create its slots now; nothing is changed."""
     dicts = [value for name, value in optimizer.__dict__.items() if isinstance(value, SlotDict)]
     held = [dict(slots) for slots in dicts]

@@ -61,6 +61,10 @@ class Slots:
         tree.structure_changed()
         return params
 
+    def look_again(self) -> None:
+        """Other slots may be needed now: create at the next update what is missing."""
+        self._ready.clear()
+
     def forget(self, cells: set[int]) -> set[str]:
         """Drop the slots of the parameters with these cells; returns their keys."""
         keys = {key for cell, key in self._keys.values() if id(cell) in cells} & self._ready
@@ -70,8 +74,11 @@ class Slots:
                 del held[key]
         return keys
 
-    def restore(self, slot: str, arrays: Mapping[str, Any]) -> None:
-        """Put values into slots; those of parameters that have not been met yet wait for them."""
+    def restore(self, slot: str, arrays: Any) -> None:
+        """Put values into slots, or into a shared value; those of parameters that have not been met wait for them."""
+        if not isinstance(arrays, Mapping):
+            self.shared[slot] = Tensor(data=np.asarray(arrays), requires_grad=False, name=slot)
+            return
         mine = self.held.setdefault(slot, {})
         for key, value in arrays.items():
             if key in mine:
@@ -80,9 +87,13 @@ class Slots:
                 mine[key] = Tensor(data=np.asarray(value), requires_grad=False, name=key)
         tree.structure_changed()
 
+    def cells(self) -> dict[str, Cell]:
+        """The cells of all parameters that have been met, by key."""
+        return {key: cell for cell, key in self._keys.values()}
+
     def parameters(self) -> dict[str, Cell]:
-        """The cells of the parameters that have been prepared, by key."""
-        return {key: cell for cell, key in self._keys.values() if key in self._ready}
+        """Those whose slots are there."""
+        return {key: cell for key, cell in self.cells().items() if key in self._ready}
 
     def arrays(self, keys: Mapping[str, Any]) -> SlotArrays:
         """The values of the slots of these parameters."""

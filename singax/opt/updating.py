@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 Named = dict[str, tuple[Tensor, Any]]
 
 
-class Updating:
+class Updating(tree.Stateful):
     """Mixin of Optimizer."""
 
     slot_names: ClassVar[dict[str, str]]
     slots_start_at_zero: ClassVar[bool]
     overrides_apply: ClassVar[bool]
     rate_is_ours: ClassVar[bool]
+    _internal: ClassVar[frozenset[str]]
 
     schedules: dict[str, Schedule]
     groups: Groups
@@ -44,7 +45,7 @@ class Updating:
     step_counter: Tensor
     micro_step: Tensor
     lr_value: Tensor
-    owner: Any
+    _owner: Any
     _features: Features
     _slots: Slots
     _loss_scale: LossScale | None
@@ -56,6 +57,10 @@ class Updating:
     def transform(self, hyper: Hyper) -> optax.GradientTransformation:
         """The chain that turns gradients into directions."""
         raise NotImplementedError(f"{type(self).__name__} defines neither transform nor apply")
+
+    def apply(self, param_name: str, param_value: Tensor, param_grad: Any) -> None:
+        """Update one parameter in place."""
+        raise NotImplementedError
 
     # -- one update ---------------------------------------------------------------------------------------------
 
@@ -145,7 +150,7 @@ class Updating:
             some = {key: params[key] for key in keys}
             transformation = self.transform(Hyper({**self.schedules, **changed}, numbers["step"]))
             leaves = Leaves(self.slot_names, keys, label)
-            state = leaves.packed(transformation.init(some), slots, shared, numbers["step"])
+            state = leaves.packed(transformation.init, some, slots, shared, numbers["step"])
             directions, after = transformation.update({key: grads[key] for key in keys}, state, some)
             values = {key: self._stepped(key, some[key], directions[key], numbers) for key in keys}
             made.append((values, *leaves.unpacked(kept_dtypes(after, state))))
@@ -155,11 +160,12 @@ class Updating:
         name = self._slots.names[key]
         if self.rate_is_ours:
             return (value - self.groups.rate(name, numbers["lr"], numbers["rates"])[0] * direction).astype(value.dtype)
-        scale = self.groups.rate(name, None, numbers["rates"]) if self.groups else None
-        return (value + (direction if scale is None else scale[0] * direction)).astype(value.dtype)
+        if self.groups.of(name):
+            direction = self.groups.rate(name, jnp.ones(1, jnp.float32), numbers["rates"])[0] * direction
+        return (value + direction).astype(value.dtype)
 
     def _parts(self, params: Mapping[str, Any]) -> dict[str, tuple[dict[str, Schedule], list[str]]]:
-        return self.groups.parts({key: self._slots.names[key] for key in params})
+        return self.groups.parts({key: self._slots.names.get(key, key) for key in params})
 
     # -- a subclass's own `apply` --------------------------------------------------------------------------------
 
@@ -170,9 +176,9 @@ class Updating:
         ready, grads, accumulators, finite = self._features.gathered(grads, slots, numbers)
         cells = [parameter._cell for parameter, _ in named.values()] + self._cells_of_apply()
         before = [cell.array() for cell in cells]
-        with own.applying(self):  # type: ignore[arg-type]
+        with own.applying(self):
             for key, (parameter, _) in named.items():
-                self.apply(key, parameter, Tensor._of(grads[key], f"{key}_g"))  # type: ignore[attr-defined]
+                self.apply(key, parameter, Tensor._of(grads[key], f"{key}_g"))
         for cell, value in own.guarded(cells, before, ready):
             store_state(cell, value)
         values = {key: parameter._cell.array() for key, (parameter, _) in named.items()}
@@ -183,7 +189,7 @@ class Updating:
     def _cells_of_apply(self) -> list[Any]:
         """The states that an `apply` may change, besides the parameters."""
         inner = [t for slot, held in self._slots.held.items() if slot not in SLOTS for t in held.values()]
-        tensors = [*inner, *self._slots.shared.values(), *(t for _, t in own.own_tensors(self))]  # type: ignore[arg-type]
+        tensors = [*inner, *self._slots.shared.values(), *(t for _, t in own.own_tensors(self))]
         return [tensor._cell for tensor in tensors]
 
     def _apply_inside(self, name: str, parameter: Tensor, gradient: Any) -> None:
@@ -221,14 +227,14 @@ class Updating:
             params = self._slots.create(self._initial)
             if self.overrides_apply:
                 self._first_values.update(
-                    {path: value for path, value in own.rehearse(self, params).items() if "." not in path}  # type: ignore[arg-type]
+                    {path: value for path, value in own.rehearse(self, params).items() if "." not in path}
                 )
 
     def forget(self, cells: set[int]) -> bool:
-        before = [path for path, _ in self.state_tensors()]  # type: ignore[attr-defined]
+        before = [path for path, _ in self.state_tensors()]
         for key in self._slots.forget(cells):
-            own.forget(self, key)  # type: ignore[arg-type]
-        if before == [path for path, _ in self.state_tensors()]:  # type: ignore[attr-defined]
+            own.forget(self, key)
+        if before == [path for path, _ in self.state_tensors()]:
             return False
         tree.structure_changed()
         return True
@@ -249,6 +255,14 @@ class Updating:
     def _made_by_optax(self, params: Arrays) -> Any:
         return jax.eval_shape(self._init_of_optax, params)
 
+    def _kinds_of_optax(self) -> tuple[set[str], set[str]]:
+        """The slots that any optax chain will ask for, and the values that it shares between parameters."""
+        if self.slot_names or not self._has_transform():
+            return set(), set()
+        probe = {f"of rank {rank}": jax.ShapeDtypeStruct((1,) * rank, np.float32) for rank in range(5)}
+        slots, shared = self._made_by_optax(probe)
+        return set(slots), set(shared)
+
     def _init_of_optax(self, params: Arrays) -> tuple[SlotArrays, Arrays]:
         made: list[tuple[Arrays, SlotArrays, Arrays]] = []
         for label, (changed, keys) in self._parts(params).items():
@@ -262,7 +276,7 @@ class Updating:
 
     def _join_step(self) -> None:
         if local.step is not None:
-            local.step.module._ledger.welcome(self.owner)
+            local.step.module._ledger.welcome(self._owner)
 
 
 def _shapes(params: Mapping[str, Tensor]) -> Arrays:

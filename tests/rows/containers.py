@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import flax.linen as nn
 import numpy as np
 from catalogue import Row, floats
+from flax import nnx
 
 from singax import layer, ops
 
@@ -50,5 +52,18 @@ ROWS = [
         training=True,
         rejects=[[floats(2, 3, 4)]],
         note="state",
+    ),
+    Row(
+        "layer.FromFlax",
+        lambda: layer.FromFlax(nn.Dense(2)),
+        [floats(3, 4)],
+        lambda states, x: x @ states["kernel"] + states["bias"],
+    ),
+    Row(
+        "layer.FromFlax",
+        lambda: layer.FromFlax(nnx.Linear, 4, 2),
+        [floats(3, 4)],
+        lambda states, x: x @ states["kernel"] + states["bias"],
+        note="nnx",
     ),
 ]

@@ -131,6 +131,14 @@ ARITHMETIC = [
     binary("floordiv", np.floor_divide, 0.5, 2.0),
     binary("fmod", np.fmod, 0.5, 2.0),
     Row(
+        "ops.integer_div",
+        lambda: ops.integer_div,
+        [integers(3, 4, low=-9, high=9), integers(4, low=1, high=5)],
+        lambda a, b: np.trunc(a / b),
+        grad=False,
+        rejects=[[integers(3, 4), integers(3)], [floats(3), floats(3)]],
+    ),
+    Row(
         "ops.integer_mod",
         lambda: ops.integer_mod,
         [integers(3, 4, low=-9, high=9), integers(4, low=1, high=5)],
