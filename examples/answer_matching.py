@@ -1,11 +1,12 @@
 """Which answer belongs to a question? Two sentences go through the same LSTM, and their vectors are compared.
 
-    python examples/answer_matching.py
+    python examples/answer_matching.py    # half a minute
 
 A question and its right answer should point into one direction, a question and a wrong answer should not: the ranking
 loss asks that the cosine of the right pair is larger by a margin (Feng et al. 2015, as in SINGA's question-answering
 example). The questions are about 76 facts. Of each fact, one wording of the question is never trained on; for it the
-model ranks the answers to all facts. Printed is how often the right one comes first, beside what chance would reach.
+model ranks the answers to all facts. Printed is how often the right one comes first, about 0.96, beside what chance
+would reach, 0.01.
 """
 
 from __future__ import annotations

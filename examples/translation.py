@@ -1,9 +1,9 @@
 """A Transformer translates: English number words into German ones (Vaswani et al. 2017).
 
-    python examples/translation.py
+    python examples/translation.py    # about a minute
 
 "forty two" becomes "zwei und vierzig": the units come first, a one is "eins" at the end and "ein" elsewhere. The model
-sees 1,000 of the numbers from 0 to 9999; printed is how many of 1,000 others it translates without any mistake.
+sees 1,000 of the numbers from 0 to 9999; printed is how many of 1,000 others it translates without any mistake, 0.996.
 
 In training the decoder reads the right translation up to each word and says the next one (teacher forcing). To
 translate, it reads what it has said so far, always taking the most probable word (greedy decoding).
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -27,7 +28,7 @@ import singax as sx
 class Translator(sx.Module):
     """Source ids (N, S), their lengths (N,) and the translation so far (N, T) → logits of the next words (N, T, V)."""
 
-    def __init__(self, source_words: int, target_words: int, features: int, layers: int, schedule: object) -> None:
+    def __init__(self, source_words: int, target_words: int, features: int, layers: int, lr: Any) -> None:
         super().__init__()
         self.source_embedding = sx.layer.Embedding(source_words, features)
         self.target_embedding = sx.layer.Embedding(target_words, features)
@@ -36,7 +37,7 @@ class Translator(sx.Module):
         self.decoder = sx.layer.TransformerDecoder(layers, num_heads=4, norm_first=True)
         self.head = sx.layer.Linear(target_words)
         self.loss = sx.layer.SoftMaxCrossEntropy(label_smoothing=0.1, ignore_index=PADDING)
-        self.optimizer = sx.opt.Adam(lr=schedule, beta_2=0.98, clip_norm=1.0)
+        self.optimizer = sx.opt.Adam(lr=lr, beta_2=0.98, clip_norm=1.0)
 
     def forward(self, source: jax.Array, lengths: jax.Array, written: jax.Array) -> jax.Array:
         memory = self.encoder(self.position(self.source_embedding(source)), key_lengths=lengths)
