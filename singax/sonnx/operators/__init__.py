@@ -1,3 +1,12 @@
 """The operators: one file per family, which registers its handlers."""
 
-from singax.sonnx.operators import control, derived, elementwise, reductions, sequences, shapes
+from singax.sonnx.operators import (  # noqa: F401
+    control,
+    convolution,
+    derived,
+    elementwise,
+    pooling,
+    reductions,
+    sequences,
+    shapes,
+)
