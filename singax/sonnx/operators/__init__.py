@@ -5,6 +5,7 @@ from singax.sonnx.operators import (  # noqa: F401
     convolution,
     derived,
     elementwise,
+    normalization,
     pooling,
     reductions,
     sequences,
