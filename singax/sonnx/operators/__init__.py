@@ -8,6 +8,9 @@ from singax.sonnx.operators import (  # noqa: F401
     normalization,
     pooling,
     reductions,
+    regions,
+    resizing,
     sequences,
     shapes,
+    vision,
 )
