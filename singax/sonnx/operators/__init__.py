@@ -7,6 +7,7 @@ from singax.sonnx.operators import (  # noqa: F401
     elementwise,
     normalization,
     pooling,
+    recurrent,
     reductions,
     regions,
     resizing,
