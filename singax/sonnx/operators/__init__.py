@@ -1,10 +1,12 @@
 """The operators: one file per family, which registers its handlers."""
 
 from singax.sonnx.operators import (  # noqa: F401
+    attention,
     control,
     convolution,
     derived,
     elementwise,
+    loss,
     normalization,
     pooling,
     recurrent,
@@ -13,5 +15,6 @@ from singax.sonnx.operators import (  # noqa: F401
     resizing,
     sequences,
     shapes,
+    signal,
     vision,
 )
