@@ -61,10 +61,15 @@ def _transformed(signal: Array, length: int, axis: int, inverse: bool, onesided:
     if inverse:
         back = jnp.fft.irfft if onesided else jnp.fft.ifft
         return jnp.expand_dims(back(signal, length, axis), -1) if onesided else _parts(back(signal, length, axis))
-    if onesided and not jnp.iscomplexobj(signal):
-        return _parts(jnp.fft.rfft(signal, length, axis))
-    found = jnp.fft.fft(signal, length, axis)
-    return _parts(jnp.take(found, np.arange(length // 2 + 1), axis) if onesided else found)
+    half = np.arange(length // 2 + 1)
+    if jnp.iscomplexobj(signal):
+        found = jnp.fft.fft(signal, length, axis)
+        return _parts(jnp.take(found, half, axis) if onesided else found)
+    found = jnp.fft.rfft(signal, length, axis)
+    if onesided:
+        return _parts(found)
+    mirrored = jnp.conj(jnp.take(found, half[1 : (length + 1) // 2][::-1], axis))
+    return _parts(jnp.concatenate([found, mirrored], axis))
 
 
 def _parts(values: Array) -> Array:

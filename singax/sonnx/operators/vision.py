@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from singax import ops
 from singax.errors import ShapeError
 from singax.ops.checks import normal_axes, one_of
+from singax.ops.spatial import space_to_depth_crd
 from singax.ops.window import wide_dtype
 from singax.sonnx.operators.geometry import affordable, pads_of, spatial
 from singax.sonnx.operators.sampling import Inside, cubic_weights, sampled, sampled_linearly, values_at, zeros_outside
@@ -156,3 +158,12 @@ def _flat_index(along: list[np.ndarray], image: list[int]) -> np.ndarray:
         shape = (index.shape[0] * index.shape[1], index.shape[2] * index.shape[3])
         index, outside = index.reshape(shape), outside.reshape(shape)
     return np.where(outside, math.prod(image), index)
+
+
+@onnx_operator("SpaceToDepth", since=28)
+def space_to_depth(call: Call, x: Array) -> Array:
+    """Places become channels, in the order that `mode` says."""
+    mode = call.attribute("mode", "DCR")
+    one_of("SpaceToDepth", "mode", mode, ("DCR", "CRD"))
+    rearranged = space_to_depth_crd if mode == "CRD" else ops.space_to_depth
+    return rearranged(jnp.asarray(x), blocksize=call.attribute("blocksize"))
