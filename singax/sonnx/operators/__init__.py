@@ -1,6 +1,6 @@
 """The operators: one file per family, which registers its handlers."""
 
-from singax.sonnx.operators import (  # noqa: F401
+from singax.sonnx.operators import (
     attention,
     control,
     convolution,

@@ -47,9 +47,10 @@ def attention(
     affordable("the products of queries and keys", (*split.shape[:3], past + k.shape[2]))
     if _is_usual(call, lengths):
         keywords = {"is_causal": call.attribute("is_causal", 0), "softcap": call.attribute("softcap", 0.0)}
-        found = ops.attention(split, k, v, mask, past_key, past_value, scale=call.attribute("scale"), **keywords)
+        arrays = [_for_products(a) for a in (split, k, v)]
+        found = ops.attention(*arrays, mask, past_key, past_value, scale=call.attribute("scale"), **keywords)
         y, keys, values = (found, k, v) if past_key is None else found
-        products = None
+        keys, values, products = keys.astype(k.dtype), values.astype(v.dtype), None
     else:
         keys, values = _after(past_key, k), _after(past_value, v)
         y, products = _attend(call, split, keys, values, mask, past, lengths)
@@ -60,6 +61,11 @@ def attention(
 def _is_usual(call: Call, lengths: Array) -> bool:
     windows = any(call.attribute(f"{side}_window_size", -1) >= 0 for side in ("left", "right"))
     return lengths is None and not windows and not call.wants(3) and call.attribute("softmax_precision", 1) == 1
+
+
+def _for_products(x: Array) -> Array:
+    """x in the dtype in which this backend multiplies matrices: CPUs have no products of 16-bit floats."""
+    return x.astype(wide_dtype(x.dtype)) if jax.default_backend() == "cpu" else x
 
 
 def _by_head(x: Array, heads: int | None) -> Array:
@@ -88,9 +94,7 @@ def _filled(mask: Array, length: int) -> Array:
     return lax.pad(mask, fill, [(0, 0, 0)] * (mask.ndim - 1) + [(0, length - mask.shape[-1], 0)])
 
 
-def _attend(
-    call: Call, q: Array, k: Array, v: Array, mask: Array, past: int, lengths: Array
-) -> tuple[Array, Array]:
+def _attend(call: Call, q: Array, k: Array, v: Array, mask: Array, past: int, lengths: Array) -> tuple[Array, Array]:
     """The result, and the products at the stage that `qk_matmul_output_mode` names."""
     stage, softcap = call.attribute("qk_matmul_output_mode", 0), call.attribute("softcap", 0.0)
     one_of("Attention", "qk_matmul_output_mode", stage, (0, 1, 2, 3))

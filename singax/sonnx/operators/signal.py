@@ -118,7 +118,9 @@ def mel_weight_matrix(call: Call, *_: Array) -> np.ndarray:
     bands, length, rate = (_number(call, k) for k in range(3))
     low, high = (float(call.static(k).reshape(())) for k in (3, 4))
     if bands < 1 or length < 1 or rate < 1 or not 0 <= low <= high:
-        raise ArgumentError(f"expected bands, a length, a rate and edges. Received: {bands}, {length}, {rate}, {low}, {high}")
+        raise ArgumentError(
+            f"expected bands, a length, a rate and edges. Received: {bands}, {length}, {rate}, {low}, {high}"
+        )
     affordable("a matrix", (length // 2 + 1, bands + 2))
     first, last = (2595 * math.log10(1 + edge / 700) for edge in (low, high))
     mels = np.arange(bands + 2) * (last - first) / (bands + 2) + first
