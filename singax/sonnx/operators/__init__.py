@@ -1,3 +1,20 @@
 """The operators: one file per family, which registers its handlers."""
 
-from singax.sonnx.operators import control, derived, elementwise, reductions, sequences, shapes
+from singax.sonnx.operators import (
+    attention,
+    control,
+    convolution,
+    derived,
+    elementwise,
+    loss,
+    normalization,
+    pooling,
+    recurrent,
+    reductions,
+    regions,
+    resizing,
+    sequences,
+    shapes,
+    signal,
+    vision,
+)
