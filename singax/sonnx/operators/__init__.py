@@ -1,4 +1,17 @@
 """The operators: one file per family, which registers its handlers."""
 
-from singax.sonnx.operators import control, derived, elementwise, reductions, sequences, shapes
-from singax.sonnx.operators import casting, preview, quantized, quantized_conv, random, training
+from singax.sonnx.operators import (
+    casting,
+    control,
+    derived,
+    elementwise,
+    preview,
+    quantized,
+    quantized_conv,
+    random,
+    reductions,
+    sequences,
+    shapes,
+    training,
+    trees,
+)
