@@ -2,9 +2,12 @@
 
 from singax.sonnx.operators import (
     casting,
+    classical,
     control,
     derived,
     elementwise,
+    labels,
+    linear_models,
     preview,
     quantized,
     quantized_conv,
