@@ -1,4 +1,6 @@
 """ONNX models as singax models. Loaded when it is first used, since it needs the onnx package."""
 
 from singax.sonnx import operators
+from singax.sonnx.backend import SingaBackend, run_model, run_node, supports_device
+from singax.sonnx.loader import load
 from singax.sonnx.rep import SingaRep, prepare

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,13 @@ _RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
 )
 _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_OWN = ("Sequence", "Optional", "ConcatFromSequence", "SplitToSequence")  # sequences are lists, optionals their value
 
 
 def folds(node: Node, inputs: list[Any]) -> bool:
     """Whether a node is computed while tracing: a standard one, all inputs known and small, nothing random."""
-    if node.domain or node.op_type in _RANDOM or node.op_type in _CONTROL or not all(map(is_static, inputs)):
+    special = node.domain != "" or node.op_type in _RANDOM or node.op_type in _CONTROL or node.op_type.startswith(_OWN)
+    if special or not all(map(is_static, inputs)):
         return False
     sizes = [value.size for value in _arrays(inputs)]
     return sum(sizes) <= (256 if node.op_type in _HEAVY else MOST_STATIC_ELEMENTS)
@@ -38,7 +40,7 @@ def is_static(value: Any) -> bool:
     return value is None or isinstance(value, np.ndarray | np.generic)
 
 
-def _arrays(inputs: list[Any]) -> list[Any]:
+def _arrays(inputs: Sequence[Any]) -> list[Any]:
     found: list[Any] = []
     for value in inputs:
         found += _arrays(value) if isinstance(value, list | tuple) else [] if value is None else [value]
@@ -56,21 +58,32 @@ def run(node: Node, inputs: list[Any], opsets: Mapping[str, int]) -> list[Any]:
     """The outputs of a node for NumPy inputs."""
     names = [name if value is not None else "" for name, value in zip(node.inputs, inputs, strict=True)]
     feeds = {name: value for name, value in zip(names, inputs, strict=True) if name}
-    evaluator = _evaluator(node, tuple(names), tuple(sorted(opsets.items())))
     try:
+        evaluator = _evaluator(node, tuple(names), tuple(sorted(opsets.items())))
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            results = evaluator.run(None, feeds)
+            results = evaluator.run(None, feeds, attributes={})
     except Exception as error:
         raise ModelFileError("", node.where, "inputs", _first_line(error), _described(inputs)) from error
-    return [_settled(value) for value in results]
+    found = iter(results)
+    return [_settled(next(found)) if name else None for name in node.outputs]
 
 
 @functools.lru_cache(maxsize=4096)
 def _evaluator(node: Node, names: tuple[str, ...], opsets: tuple[tuple[str, int], ...]) -> Any:
     from onnx.reference import ReferenceEvaluator
 
-    return ReferenceEvaluator(_proto(node, names), opsets=dict(opsets))
+    return ReferenceEvaluator(_function(node, names, opsets))
+
+
+def _function(node: Node, names: tuple[str, ...], opsets: tuple[tuple[str, int], ...]) -> Any:
+    """A function of one node: it needs no types, and follows the opsets that it imports."""
+    from onnx import helper
+
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets]
+    outputs = [name for name in node.outputs if name]
+    given = list(dict.fromkeys(name for name in names if name))
+    return helper.make_function("singax", "node", given, outputs, [_proto(node, names)], imports)
 
 
 def _proto(node: Node, names: tuple[str, ...]) -> Any:
