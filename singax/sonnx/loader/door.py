@@ -37,7 +37,8 @@ def load(
     **Args**
       source: the path of a file, its bytes, or an `onnx.ModelProto`.
       limits: how large things may be.
-      is_supported: (domain, operator, opset) → whether the importer knows the operator (default: onnx defines it, or there is a handler).
+      is_supported: (domain, operator, opset) → whether the importer knows the operator (default: onnx defines it or it
+        has a handler).
 
     **Raises** `ModelFileError`, which names the file, the node or tensor, what was expected and what was found;
     FileNotFoundError.

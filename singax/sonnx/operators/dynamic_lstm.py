@@ -52,7 +52,11 @@ def dynamic_quantize_lstm(
         )
         shift = 0 if bias is None else jnp.sum(jnp.asarray(bias)[at].reshape(2, -1), axis=0)
         gates = times_W(x.reshape(T * N, -1)).reshape(T, N, -1) + shift
-        results.append(_run(times_R, gates, h[at], c[at], lengths, reverse))
+        if not reverse:
+            results.append(_run(times_R, gates, h[at], c[at], lengths))
+        else:
+            y, last_h, last_c = _run(times_R, _turned(gates, lengths), h[at], c[at], lengths)
+            results.append((_turned(y, lengths), last_h, last_c))
     y, last_h, last_c = (
         jnp.stack(values, axis) for values, axis in zip(zip(*results, strict=True), (1, 0, 0), strict=True)
     )
@@ -82,8 +86,16 @@ def _multiplier(W: Array, scale: Array, zero_point: Array) -> Callable[[Array], 
     return times
 
 
+def _turned(x: Array, lengths: Array) -> Array:
+    """x (T, N, …) backwards, each row within its length."""
+    if lengths is None:
+        return jnp.flip(x, 0)
+    times, lengths = np.arange(x.shape[0])[:, None], jnp.asarray(lengths)[None]
+    return jnp.take_along_axis(x, jnp.where(times < lengths, lengths - 1 - times, times)[..., None], axis=0)
+
+
 def _run(
-    times_R: Callable[[Array], Array], gates: Array, h: Array, c: Array, lengths: Array, reverse: bool
+    times_R: Callable[[Array], Array], gates: Array, h: Array, c: Array, lengths: Array
 ) -> tuple[Array, Array, Array]:
     """One direction: states (T, N, H), the last h and c (N, H). After a row's length its states stay; outputs are 0."""
     T = gates.shape[0]
@@ -98,5 +110,5 @@ def _run(
             return (new_h, new_c), new_h
         return (jnp.where(active, new_h, h), jnp.where(active, new_c, c)), jnp.where(active, new_h, 0)
 
-    (h, c), y = lax.scan(step, (h, c), (gates, running), reverse=reverse)
+    (h, c), y = lax.scan(step, (h, c), (gates, running))
     return y, h, c

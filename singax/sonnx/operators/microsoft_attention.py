@@ -149,7 +149,7 @@ def _heads(call: Call, query: Array, key: Array, value: Array, bias: Array) -> t
     else:
         parts = [query, jnp.asarray(key), jnp.asarray(value)]
     shifts = [None] * 3 if bias is None else _shifts(jnp.asarray(bias), parts, heads)
-    return tuple(_one(part, shift, heads) for part, shift in zip(parts, shifts, strict=True))  # type: ignore[return-value]
+    return tuple(_one(part, shift, heads) for part, shift in zip(parts, shifts, strict=True))
 
 
 def _shifts(bias: Array, parts: list[Array], heads: int) -> list[Array]:
