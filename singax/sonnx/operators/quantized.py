@@ -50,7 +50,7 @@ def quantized(
     x, scale = computable(x), computable(scale)
     if precision is None:
         precision = jnp.promote_types(x.dtype, scale.dtype)
-    quotient = settled(x.astype(precision) / scale.astype(precision))
+    quotient = settled(settled(x.astype(precision)) / settled(scale.astype(precision)))
     if is_small_float(dtype):
         return converted(quotient, dtype, saturate)
     limits = jnp.iinfo(dtype)
@@ -120,7 +120,7 @@ def quantized_dynamically(x: Array) -> tuple[Array, Array, Array]:
     """What DynamicQuantizeLinear computes: q, scale and zero point."""
     x = jnp.asarray(x)
     high, low = jnp.maximum(jnp.max(x, initial=0), 0), jnp.minimum(jnp.min(x, initial=0), 0)
-    scale = jnp.where(high == low, 1, high - low) / jnp.asarray(255, x.dtype)
+    scale = jnp.where(high == low, 1, (high - low) / jnp.asarray(255, x.dtype))
     zero_point = jnp.rint(jnp.clip(-low / scale, 0, 255))
     q = jnp.clip(jnp.rint(x / scale) + zero_point, 0, 255)
     return q.astype(np.uint8), scale.astype(x.dtype), zero_point.astype(np.uint8)
