@@ -50,20 +50,21 @@ def quantized(
     x, scale = computable(x), computable(scale)
     if precision is None:
         precision = jnp.promote_types(x.dtype, scale.dtype)
-    quotient = settled(settled(x.astype(precision)) / settled(scale.astype(precision)))
+    wide = jnp.promote_types(precision, np.float32)
+    quotient = rounded_to(precision, rounded_to(precision, x.astype(wide)) / rounded_to(precision, scale.astype(wide)))
     if is_small_float(dtype):
         return converted(quotient, dtype, saturate)
     limits = jnp.iinfo(dtype)
-    wide = jnp.rint(quotient.astype(jnp.promote_types(precision, np.float32)))
-    moved = wide if zero_point is None else wide + computable(zero_point).astype(wide.dtype)
+    whole = jnp.rint(quotient)
+    moved = whole if zero_point is None else whole + computable(zero_point).astype(wide)
     return jnp.clip(moved, float(limits.min), float(limits.max)).astype(np.int32).astype(dtype)
 
 
-def settled(x: Array) -> Array:
-    """x rounded to its dtype, which XLA would otherwise put off for the 16-bit ones."""
-    if x.dtype not in (np.float16, jnp.bfloat16):
+def rounded_to(dtype: Any, x: Array) -> Array:
+    """x, in float32 or wider, with the values of a 16-bit dtype; XLA would leave out a cast there and back."""
+    if np.dtype(dtype).itemsize > 2:
         return x
-    limits = jnp.finfo(x.dtype)
+    limits = jnp.finfo(dtype)
     return lax.reduce_precision(x, limits.nexp, limits.nmant)
 
 
