@@ -25,8 +25,8 @@ _OWN = ("Sequence", "Optional", "ConcatFromSequence", "SplitToSequence")  # sequ
 
 
 def folds(node: Node, inputs: list[Any]) -> bool:
-    """Whether a node is computed while tracing: all inputs are known and small, and nothing is random."""
-    special = node.op_type in _RANDOM or node.op_type in _CONTROL or node.op_type.startswith(_OWN)
+    """Whether a node is computed while tracing: a standard one, all inputs known and small, nothing random."""
+    special = node.domain != "" or node.op_type in _RANDOM or node.op_type in _CONTROL or node.op_type.startswith(_OWN)
     if special or not all(map(is_static, inputs)):
         return False
     sizes = [value.size for value in _arrays(inputs)]

@@ -20,6 +20,7 @@ from singax.sonnx.loader.schemas import signature
 from singax.sonnx.loader.survey import survey
 from singax.sonnx.loader.tensors import Measure
 from singax.sonnx.loader.wire import Parser
+from singax.sonnx.registry import handler_of
 
 DEFAULT_LIMITS = Limits()
 _MOST_LISTED = 500
@@ -36,7 +37,8 @@ def load(
     **Args**
       source: the path of a file, its bytes, or an `onnx.ModelProto`.
       limits: how large things may be.
-      is_supported: (domain, operator, opset) → whether the importer knows the operator (default: onnx defines it).
+      is_supported: (domain, operator, opset) → whether the importer knows the operator (default: onnx defines it or it
+        has a handler).
 
     **Raises** `ModelFileError`, which names the file, the node or tensor, what was expected and what was found;
     FileNotFoundError.
@@ -58,7 +60,7 @@ def load(
 
 
 def _is_defined(domain: str, op_type: str, opset: int) -> bool:
-    return signature(domain, op_type, opset) is not None
+    return signature(domain, op_type, opset) is not None or handler_of(domain, op_type, opset) is not None
 
 
 def _content(source: Any, limits: Limits) -> bytes:
