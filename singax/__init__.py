@@ -30,7 +30,7 @@ from singax.model import Model
 from singax.module import Module, step
 from singax.tensor import PlaceHolder, Placeholder, Tensor, from_numpy, to_numpy
 
-_LAZY = ("data", "image_tool", "snapshot")  # loaded when they are first used, since they need more than JAX
+_LAZY = ("data", "image_tool", "snapshot", "sonnx")  # loaded when they are first used, since they need more than JAX
 
 
 def __getattr__(name: str) -> Any:

@@ -28,7 +28,7 @@ HOUSE = [
     ["program"],
     ["functional", "states"],
     ["module"],
-    ["model", "opt", "data", "image_tool", "snapshot", "utils"],
+    ["model", "opt", "data", "image_tool", "snapshot", "sonnx", "utils"],
 ]
 ROW = {name: row for row, names in enumerate(HOUSE) for name in names}
 

@@ -1,4 +1,5 @@
 """ONNX models as singax models. Loaded when it is first used, since it needs the onnx package."""
 
 from singax.sonnx import operators
+from singax.sonnx.model import SONNXModel
 from singax.sonnx.rep import SingaRep, prepare

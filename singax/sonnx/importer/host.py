@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ def is_static(value: Any) -> bool:
     return value is None or isinstance(value, np.ndarray | np.generic)
 
 
-def _arrays(inputs: list[Any]) -> list[Any]:
+def _arrays(inputs: Sequence[Any]) -> list[Any]:
     found: list[Any] = []
     for value in inputs:
         found += _arrays(value) if isinstance(value, list | tuple) else [] if value is None else [value]
