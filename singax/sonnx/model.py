@@ -29,7 +29,7 @@ class SONNXModel(Module):
 
     What is computed from shapes and constants is known while a program is traced, so index arithmetic costs nothing
     and accepts Placeholders. BatchNormalization (whose running statistics are states) and Dropout follow training mode;
-    inside a Loop, a Scan, or an If whose condition depends on data, BatchNormalization uses its running statistics.
+    inside a Loop, a Scan, or an If whose condition depends on data, running statistics stay as they are.
 
     A parameter is a floating initializer of rank 1 or more, or the value of a Constant node with two elements or more,
     that a node computes with; also where it is stored quantised, or in another float, behind Cast or DequantizeLinear,
@@ -102,7 +102,7 @@ class SONNXModel(Module):
         except ModelFileError as error:
             error.in_file(self._file)
             raise
-        for name, value in evaluator.updates.items():
+        for name, value in evaluator.new_states().items():
             if _path(name) in self._registered:
                 self._registered[_path(name)].data = value
         return outputs

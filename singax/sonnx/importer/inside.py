@@ -31,7 +31,6 @@ class InsideEvaluator(Evaluator):
         super().__init__(model, None, known, mode.training)
         self.updates: dict[str, Any] = {}
         self._values: dict[int, np.ndarray] = {}
-        self._opaque = 0
 
     def outputs(self, values: dict[str, Any]) -> list[Any]:
         """The outputs of the graph, for the values of its inputs, parameters and states."""
@@ -64,44 +63,24 @@ class InsideEvaluator(Evaluator):
 
     def _results(self, node: Node, inputs: list[Any], scope: Scope, opsets: Mapping[str, int]) -> Sequence[Any]:
         _check_width(node, inputs)
-        if node.domain == "" and self.training and self.model.function(node) is None:
-            if node.op_type == "BatchNormalization" and not self._opaque:
-                return self._normalised(node, *inputs[:5])
-            if node.op_type == "Dropout":
-                return self._dropped(Call(node, opsets.get("", 1), self, scope, inputs))
-        opaque = bool(subgraphs(node)) and (node.op_type != "If" or traced(inputs[0]))
-        self._opaque += opaque
+        if not subgraphs(node) or (node.op_type == "If" and not traced(inputs[0])):
+            return super()._results(node, inputs, scope, opsets)
+        before = dict(self.updates)
         try:
             return super()._results(node, inputs, scope, opsets)
         finally:
-            self._opaque -= opaque
+            self.updates = before  # what a branch or loop has computed cannot leave it
 
-    # -- training mode ----------------------------------------------------------------------------------------------
+    def new_states(self) -> dict[str, Any]:
+        """What the running statistics have become, by the names of their constants."""
+        sources = {n.outputs[0]: n.inputs[0] for n in self.model.graph.nodes if n.op_type == "Identity"}
+        return {_source(name, sources): value for name, value in self.updates.items()}
 
-    def _normalised(self, node: Node, x: Any, scale: Any, bias: Any, mean: Any, var: Any) -> Sequence[Any]:
-        """Normalised by the statistics of the batch; momentum · running + (1 − momentum) · batch is kept."""
-        axes = tuple(k for k in range(x.ndim) if k != 1)
-        wide = jnp.asarray(x).astype(jnp.promote_types(x.dtype, jnp.float32))
-        batch = (wide.mean(axes), wide.var(axes))
-        momentum = node.attributes.get("momentum", 0.9)
-        running = []
-        for name, old, new in zip(node.inputs[3:5], (mean, var), batch, strict=True):
-            running.append((momentum * old + (1 - momentum) * jax.lax.stop_gradient(new)).astype(old.dtype))
-            self.updates[name] = running[-1]
-        shape = tuple(-1 if k == 1 else 1 for k in range(x.ndim))
-        factor = jax.lax.rsqrt(batch[1] + node.attributes.get("epsilon", 1e-5)) * scale
-        y = (wide - batch[0].reshape(shape)) * factor.reshape(shape) + jnp.asarray(bias).reshape(shape)
-        return [y.astype(x.dtype), *running, *running][: max(len(node.outputs), 1)]
 
-    def _dropped(self, call: Call) -> Sequence[Any]:
-        """Elements left out with probability `ratio`, the others scaled; and which are there."""
-        x = jnp.asarray(call.inputs[0])
-        ratio = float(call.static(1, np.asarray(call.attribute("ratio", 0.5))).reshape(()))
-        kept = jnp.ones(x.shape, bool)
-        if ratio > 0 and not call.attribute("is_test", 0):
-            kept = jax.random.bernoulli(call.key(), 1 - ratio, x.shape)
-            x = jnp.where(kept, x / (1 - min(ratio, 1 - 1e-7)), 0).astype(x.dtype)
-        return [x, kept][: len(call.node.outputs)]
+def _source(name: str, sources: Mapping[str, str]) -> str:
+    while name in sources:
+        name = sources[name]
+    return name
 
 
 def as_arrays(value: Any, name: str) -> Any:
