@@ -1,3 +1,19 @@
 """The operators: one file per family, which registers its handlers."""
 
-from singax.sonnx.operators import control, derived, elementwise, reductions, sequences, shapes
+from singax.sonnx.operators import (
+    casting,
+    control,
+    convolution,
+    derived,
+    elementwise,
+    normalization,
+    pooling,
+    preview,
+    quantized,
+    quantized_conv,
+    random,
+    reductions,
+    sequences,
+    shapes,
+    training,
+)

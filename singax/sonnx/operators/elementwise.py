@@ -11,11 +11,9 @@ from jax import lax
 
 from singax import ops
 from singax.errors import ArgumentError
-from singax.sonnx.registry import Call, NeedsHost, onnx_operator
+from singax.sonnx.registry import Call, onnx_operator
 
 Array = Any
-
-_STRINGS = np.dtype(object)
 
 
 @onnx_operator("Identity")
@@ -127,37 +125,6 @@ def gelu(call: Call, x: Array) -> Array:
 def swish(call: Call, x: Array) -> Array:
     """x σ(α x)."""
     return x * jax.nn.sigmoid(jnp.asarray(call.attribute("alpha", 1.0), x.dtype) * x)
-
-
-@onnx_operator("Cast")
-def cast(call: Call, x: Array) -> Array:
-    """x in another dtype."""
-    return converted(x, dtype_of(call.attribute("to")), bool(call.attribute("saturate", 1)))
-
-
-@onnx_operator("CastLike")
-def cast_like(call: Call, x: Array, like: Array) -> Array:
-    """x in the dtype of `like`."""
-    return converted(x, like.dtype, bool(call.attribute("saturate", 1)))
-
-
-def converted(x: Array, dtype: np.dtype, saturate: bool = True) -> Array:
-    """x as `dtype`: floats to integers toward zero; to 8-bit floats within their range, or as NaN or ∞ beyond it."""
-    if _STRINGS in (dtype, x.dtype):
-        raise NeedsHost("strings are converted on the host")
-    if not is_small_float(dtype):
-        return jnp.asarray(x).astype(dtype)
-    limits = jnp.finfo(dtype)
-    wide = jnp.asarray(x).astype(jnp.float32)
-    if saturate:
-        bounded = jnp.clip(wide, jnp.float32(limits.min), jnp.float32(limits.max))
-        return jnp.where(jnp.isnan(wide), wide, bounded).astype(dtype)
-    return wide.astype(dtype)
-
-
-def is_small_float(dtype: Any) -> bool:
-    """Whether `dtype` is a float of 8 or fewer bits."""
-    return jnp.issubdtype(dtype, jnp.floating) and np.dtype(dtype).itemsize == 1
 
 
 def is_integer(x: Any) -> bool:
