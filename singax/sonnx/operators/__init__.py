@@ -13,7 +13,10 @@ from singax.sonnx.operators import (
     quantized_conv,
     random,
     reductions,
+    regions,
+    resizing,
     sequences,
     shapes,
     training,
+    vision,
 )
