@@ -24,8 +24,8 @@ _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 def folds(node: Node, inputs: list[Any]) -> bool:
-    """Whether a node is computed while tracing: all inputs are known and small, and nothing is random."""
-    if node.op_type in _RANDOM or node.op_type in _CONTROL or not all(map(is_static, inputs)):
+    """Whether a node is computed while tracing: a standard one, all inputs known and small, nothing random."""
+    if node.domain or node.op_type in _RANDOM or node.op_type in _CONTROL or not all(map(is_static, inputs)):
         return False
     sizes = [value.size for value in _arrays(inputs)]
     return sum(sizes) <= (256 if node.op_type in _HEAVY else MOST_STATIC_ELEMENTS)

@@ -2,10 +2,13 @@
 
 from singax.sonnx.operators import (
     casting,
+    classical,
     control,
     convolution,
     derived,
     elementwise,
+    labels,
+    linear_models,
     normalization,
     pooling,
     preview,
@@ -18,5 +21,6 @@ from singax.sonnx.operators import (
     sequences,
     shapes,
     training,
+    trees,
     vision,
 )

@@ -89,11 +89,8 @@ def to_e8m0(x: Array, saturate: bool, mode: str) -> Array:
         raise ArgumentError(f"expected a round_mode among {', '.join(_ROUND_MODES)}. Received: {mode!r}")
     bits = lax.bitcast_convert_type(computable(x).astype(np.float32), np.uint32)
     exponent, rest = (bits >> 23) & 0xFF, bits & 0x7FFFFF
-    if mode == "nearest":
-        up = (rest >= 0x400000) & ((exponent > 0) | (rest > 0x400000))
-    else:
-        up = (rest > 0) & (mode == "up")
-    up &= exponent < (0xFE if saturate else 0xFF)
+    above = {"down": rest > 0x7FFFFF, "up": rest > 0, "nearest": rest >= jnp.where(exponent > 0, 0x400000, 0x400001)}
+    up = above[mode] & (exponent < (0xFE if saturate else 0xFF))
     return lax.bitcast_convert_type((exponent + up).astype(np.uint8), _E8M0)
 
 

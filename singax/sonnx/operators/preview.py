@@ -18,7 +18,7 @@ Array = Any
 
 @onnx_operator("FlexAttention", domain="ai.onnx.preview")
 def flex_attention(call: Call, q: Array, k: Array, v: Array) -> Array:
-    """softmax(q kᵀ · scale) v for (N, H, T, D), the graphs `score_mod` and `prob_mod` applied before and after softmax."""
+    """softmax(q kᵀ · scale) v for (N, H, T, D), with the graphs `score_mod` and `prob_mod` before and after softmax."""
     q, k, v = map(jnp.asarray, (q, k, v))
     _check(q, k, v)
     repeats = q.shape[1] // k.shape[1]

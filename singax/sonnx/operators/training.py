@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from singax.errors import ArgumentError
 from singax.sonnx.importer.evaluate import Scope
@@ -21,7 +20,7 @@ DOMAIN = "ai.onnx.preview.training"
 
 @onnx_operator("Gradient", domain=DOMAIN)
 def gradient(call: Call, *values: Array) -> tuple[Array, ...]:
-    """The derivatives of the sum of y with respect to each of `xs`, where `xs` and `zs` have the node's inputs as values."""
+    """The derivatives of the sum of y by each of `xs`, where `xs` and `zs` have the node's inputs as values."""
     xs, zs, y = call.attribute("xs"), call.attribute("zs") or [], call.attribute("y")
     if len(values) != len(xs) + len(zs):
         raise ArgumentError(f"expected a value for each of {', '.join([*xs, *zs])}. Received: {len(values)} values")
