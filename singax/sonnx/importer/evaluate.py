@@ -18,7 +18,7 @@ from singax.errors import ModelFileError, SingaxError
 from singax.mode import traced
 from singax.ops.explain import FROM_BELOW, NOT_ABOUT_INPUTS, described
 from singax.sonnx.importer import host
-from singax.sonnx.importer.graph import Function, Graph, Model, Node, Reference
+from singax.sonnx.importer.graph import Function, Graph, Model, Node, Reference, subgraphs
 from singax.sonnx.registry import Call, NeedsHost, handler_of
 
 
@@ -88,7 +88,7 @@ class Evaluator:
             return _as_sequence(self._guarded(handler, call))
         except NeedsHost as cause:
             cause.where = cause.where or node.where
-            if any(map(traced, jax.tree.leaves(inputs))):
+            if subgraphs(node) or any(map(traced, jax.tree.leaves(inputs))):
                 raise
             return host.run(node, [host.as_numpy(value) for value in inputs], opsets)
 

@@ -70,14 +70,11 @@ def _cut(call: Call, sizes: Sizes, stride: Sizes, reach: list[int]) -> Padding:
     totals = [n + extra - size for n, extra, size in zip(reach, more, wanted, strict=True)]
     pairs = [halves(max(total, 0), upper=mode == "SAME_UPPER") for total in totals]
     return tuple(
-        (begin, end - extra + min(total, 0))
-        for (begin, end), extra, total in zip(pairs, more, totals, strict=True)
+        (begin, end - extra + min(total, 0)) for (begin, end), extra, total in zip(pairs, more, totals, strict=True)
     )
 
 
-def _cut_transpose(
-    x: Array, W: Array, b: Array, stride: Sizes, dilation: Sizes, groups: int, cut: Padding
-) -> Array:
+def _cut_transpose(x: Array, W: Array, b: Array, stride: Sizes, dilation: Sizes, groups: int, cut: Padding) -> Array:
     inner = tuple((max(begin, 0), max(end, 0)) for begin, end in cut)
     most = tuple(max(pair) - 1 for pair in zip(stride, dilation, strict=True))
     more = tuple(min(max(-end, 0), limit) for (_, end), limit in zip(cut, most, strict=True))

@@ -81,7 +81,9 @@ def sliding(call: Call, kernel: Sizes, shape: Sizes) -> Window:
     if any(extent > most for extent, most in zip(found.extent, covered, strict=True)) and not call.attribute(
         "ceil_mode", 0
     ):
-        raise ShapeError(f"expected a kernel within the padded input {covered}. Received: one that covers {found.extent}")
+        raise ShapeError(
+            f"expected a kernel within the padded input {covered}. Received: one that covers {found.extent}"
+        )
     steps = tuple(min(step, max(most, 1)) for step, most in zip(found.stride, covered, strict=True))
     return window(call.node.op_type, kernel, steps, found.padding, dilation)
 

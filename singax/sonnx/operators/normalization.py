@@ -21,7 +21,6 @@ Array = Any
 _MOST_SEEDED = 1 << 20
 
 
-
 @onnx_operator("BatchNormalization", since=1)
 def batch_norm(call: Call, x: Array, *parameters: Array) -> Any:
     """Per channel, or before opset 9 with `spatial` 0 per element of a sample.

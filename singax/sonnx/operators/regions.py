@@ -140,9 +140,7 @@ def _mean_of_samples(x: Array, rows: Any, columns: Any) -> Array:
 def _largest_of_samples(x: Array, rows: Any, columns: Any) -> Array:
     """The largest of the weighted values around all samples."""
     (down, has_row, _), (across, has_column, _) = rows, columns
-    products = [
-        jnp.einsum("chw,pih,qjw->cpiqj", x, one, other) for one in _corners(down) for other in _corners(across)
-    ]
+    products = [jnp.einsum("chw,pih,qjw->cpiqj", x, one, other) for one in _corners(down) for other in _corners(across)]
     values = jnp.max(jnp.stack(products), axis=0)
     there = has_row[:, :, None, None] & has_column[None, None]
     largest = jnp.max(jnp.where(there, values, -jnp.inf), axis=(2, 4))

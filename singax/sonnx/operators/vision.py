@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -122,7 +121,9 @@ def col2im(call: Call, x: Array, _: Array, __: Array) -> Array:
     count, places = len(image), math.prod(block)
     if x.ndim != 3 or len(block) != count or min(block) < 1 or x.shape[1] % places:
         raise ShapeError(f"expected patches (N, C · {places}, places). Received shape {x.shape} for blocks {block}")
-    rows = zip(image, block, spatial(call, "strides", count), pads_of(call, count), _dilations(call, count), strict=True)
+    rows = zip(
+        image, block, spatial(call, "strides", count), pads_of(call, count), _dilations(call, count), strict=True
+    )
     along = [_patch_places(*row) for row in rows]
     if math.prod(a.shape[1] for a in along) != x.shape[2]:
         raise ShapeError(f"expected {[a.shape[1] for a in along]} places. Received shape {x.shape}")
