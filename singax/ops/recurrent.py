@@ -69,7 +69,7 @@ def rnn(
     """Elman's network: h ← f(x_t · Wᵀ + h · Rᵀ + b), f being tanh or relu. Shapes: see the module."""
     one_of("rnn", "nonlinearity", nonlinearity, tuple(_RNN_CELLS))
     run = functools.partial(run_cell, _RNN_CELLS[nonlinearity])
-    return _in_directions("rnn", run, (x, W, R, b, seq_lengths), (h,), 1, direction, hidden_size)
+    return in_directions("rnn", run, (x, W, R, b, seq_lengths), (h,), 1, direction, hidden_size)
 
 
 @operation("LSTM", attributes=_lstm_attributes)
@@ -90,7 +90,7 @@ def lstm(
     [i, o, f, g] = x_t · Wᵀ + h · Rᵀ + b, in ONNX's order of the gates. c is like h. Shapes: see the module.
     """
     run = functools.partial(run_cell, cells.LSTM)
-    return _in_directions("lstm", run, (x, W, R, b, seq_lengths), (h, c), 4, direction, hidden_size)
+    return in_directions("lstm", run, (x, W, R, b, seq_lengths), (h, c), 4, direction, hidden_size)
 
 
 @operation("GRU", attributes=_gru_attributes)
@@ -113,7 +113,7 @@ def gru(
     module.
     """
     run = functools.partial(run_cell, cells.GRU) if linear_before_reset else _gru_of_the_paper
-    return _in_directions("gru", run, (x, W, R, b, seq_lengths), (h,), 3, direction, hidden_size)
+    return in_directions("gru", run, (x, W, R, b, seq_lengths), (h,), 3, direction, hidden_size)
 
 
 def _gru_of_the_paper(
@@ -134,7 +134,7 @@ def _gru_of_the_paper(
     return every, last
 
 
-def _in_directions(
+def in_directions(
     name: str,
     run: Callable[..., tuple[Array, Arrays]],
     arrays: tuple[Any, ...],

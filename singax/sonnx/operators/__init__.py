@@ -15,6 +15,7 @@ from singax.sonnx.operators import (
     quantized,
     quantized_conv,
     random,
+    recurrent,
     reductions,
     regions,
     resizing,
