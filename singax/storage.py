@@ -190,7 +190,11 @@ class Bank:
             self.pending.extend(map(call, (values,), (inputs,)))
             return self.pending[-1][1]
         finally:
-            self.commit()
+            try:
+                self.commit()
+            except KeyboardInterrupt:  # it came between the dispatch and the first line of commit
+                self.commit()
+                raise
 
     def commit(self) -> None:
         """Store the result of a step that has been dispatched but not written back."""

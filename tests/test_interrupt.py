@@ -71,6 +71,28 @@ def test_interrupt_between_dispatch_and_write_back() -> None:
     net(x, y)
 
 
+def test_interrupt_at_the_write_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C reaches Python when `commit` is entered: the state is stored all the same."""
+    x, y = blobs()
+    net = MLP()
+    net.compile([x])
+    net(x, y)
+    original, calls = type(net._bank).commit, []
+
+    def commit(self: Any) -> None:
+        calls.append(None)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        original(self)
+
+    step = int(net.optimizer.step_counter)
+    monkeypatch.setattr(type(net._bank), "commit", commit)
+    with pytest.raises(KeyboardInterrupt):
+        net(x, y)
+    assert int(net.optimizer.step_counter) == step + 1
+    assert np.isfinite(float(net(x, y)[1]))
+
+
 @pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread only"
 )

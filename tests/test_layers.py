@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import singax as sx
-from singax.errors import ArgumentError, ShapeError
+from singax.errors import ArgumentError, DTypeError, ShapeError
 
 ONES = np.ones((8, 8), "float32")
 
@@ -98,6 +98,35 @@ def test_dropout_is_the_identity_in_evaluation_and_for_ratio_0() -> None:
 def test_a_ratio_that_is_none(ratio: Any) -> None:
     with pytest.raises(ArgumentError, match="ratio"):
         sx.layer.Dropout(ratio)
+
+
+def test_spatial_dropout_drops_whole_channels() -> None:
+    sx.autograd.training = True
+    x = np.ones((50, 8, 3, 2), "float32")
+    y = sx.layer.Dropout2d(0.25)(x).to_numpy()
+    assert (y == y[:, :, :1, :1]).all()
+    assert set(np.unique(y)) == {0.0, np.float32(1 / 0.75)}
+    assert 0.15 < (y == 0).mean() < 0.35
+
+
+@pytest.mark.parametrize("ratio", [0.1, 0.5])
+def test_alpha_dropout_keeps_mean_and_variance(ratio: float) -> None:
+    x = np.random.default_rng(0).normal(size=100_000).astype("float32")
+    y = np.asarray(sx.ops.alpha_dropout(x, jax.random.key(1), ratio=ratio))
+    assert abs(y.mean()) < 0.02
+    assert abs(y.var() - 1) < 0.02
+    low = -1.67326 * 1.0507
+    scale = 1 / np.sqrt((1 - ratio) * (1 + ratio * low**2))
+    places = np.isclose(y, scale * low * (1 - ratio), rtol=1e-6)
+    assert abs(places.mean() - ratio) < 0.01
+
+
+@pytest.mark.parametrize("layer", [sx.layer.Dropout(), sx.layer.SpatialDropout(), sx.layer.AlphaDropout()])
+def test_dropout_refuses_what_holds_no_floats(layer: sx.layer.Layer) -> None:
+    for training in (False, True):
+        sx.autograd.training = training
+        with pytest.raises(DTypeError, match=r"dropout expected an input of floats.* Received dtype int32"):
+            layer(np.ones((2, 3), "int32"))
 
 
 def test_the_functional_dropout() -> None:
@@ -209,6 +238,57 @@ def test_a_pretrained_table_is_copied_and_frozen(freeze: bool, early: bool) -> N
     model(ids, y)
     assert (model.embedding.W.to_numpy() == TABLE).all() == freeze
     assert (model.embedding.W.name, set(model.get_params())) == ("embedding.W", {"embedding.W", "fc.W", "fc.b"})
+
+
+@pytest.mark.parametrize("padding", [1, -3])
+def test_a_padding_id_is_0_and_gets_no_gradient(padding: int) -> None:
+    layer = sx.layer.Embedding(4, 3, padding_idx=padding)
+    layer.from_pretrained(TABLE, freeze=False)
+    ids = np.array([0, 1, -3, 2, 5], "int32")
+    sx.autograd.training = True
+    y = layer(ids)
+    np.testing.assert_array_equal(y.to_numpy()[:4], [TABLE[0], 0 * TABLE[0], 0 * TABLE[0], TABLE[2]])
+    assert np.isnan(y.to_numpy()[4]).all()
+    ((_, grad),) = sx.autograd.backward(sx.autograd.node(jnp.nansum)(y))
+    np.testing.assert_array_equal(grad.to_numpy()[:, 0], [1, 0, 1, 0])
+    with pytest.raises(ArgumentError, match="padding_idx"):
+        sx.layer.Embedding(4, 3, padding_idx=4)
+
+
+def test_gemm_layer_has_singas_parameters() -> None:
+    x = np.ones((2, 5), "float32")
+    for layer, shapes in (
+        (sx.layer.Gemm(3), {"W": (3, 5), "b": (1, 3)}),
+        (sx.layer.Gemm(3, transB=False, bias=False), {"W": (5, 3)}),
+        (sx.layer.Gemm(3, transA=True, bias_shape=[3]), {"W": (3, 2), "b": (3,)}),
+    ):
+        layer(x)
+        assert {name: t.shape for name, t in layer.get_params().items()} == shapes
+    wide = sx.layer.Gemm(400)
+    wide(np.ones((1, 600), "float32"))
+    assert wide.W.to_numpy().std() == pytest.approx((2 / 1000) ** 0.5, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: sx.layer.Gemm(0),
+        lambda: sx.layer.Gemm(3, bias_shape=3),  # type: ignore[arg-type]
+        lambda: sx.layer.Gemm(3, alpha="1"),  # type: ignore[arg-type]
+        lambda: sx.layer.Bilinear(1.5),  # type: ignore[arg-type]
+        lambda: sx.layer.LeakyReLU(None),  # type: ignore[arg-type]
+        lambda: sx.layer.CELU(0),
+        lambda: sx.layer.Hardtanh(1, -1),
+        lambda: sx.layer.GLU("last"),  # type: ignore[arg-type]
+        lambda: sx.layer.Pad(1, mode="wrap"),
+        lambda: sx.layer.UpSample(2, mode="linear"),
+        lambda: sx.layer.UpSample(-1),
+        lambda: sx.layer.PixelShuffle(0),
+    ],
+)
+def test_arguments_that_are_refused(make: Any) -> None:
+    with pytest.raises(ArgumentError, match="Received: "):
+        make()
 
 
 def test_embedding_refuses_what_does_not_fit() -> None:

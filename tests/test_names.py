@@ -18,7 +18,8 @@ GOLDEN = pathlib.Path(__file__).parent / "golden" / "states.json"
 ROWS = rows()
 LAYERS = [row for row in ROWS if isinstance(row.make(), layer.Layer)]
 NAMED = {row.name for row in ROWS}
-BASES = {"Layer", "RNN_Base"}
+BASES = {"Layer", "Loss", "RNN_Base"}
+UNTRACEABLE = {"ops.constant_of_shape", "ops.nonzero"}  # shapes depend on values: tests/test_operations.py has them
 
 
 def _public_layers() -> set[str]:
@@ -28,7 +29,7 @@ def _public_layers() -> set[str]:
 
 def test_every_operation_has_a_row() -> None:
     """A new operation without a row fails here."""
-    assert {f"ops.{name}" for name in ops.operations()} - NAMED == set()
+    assert {f"ops.{name}" for name in ops.operations()} - NAMED == UNTRACEABLE
 
 
 def test_every_layer_has_a_row() -> None:

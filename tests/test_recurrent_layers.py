@@ -101,7 +101,7 @@ def test_dropout_falls_between_layers_while_training(make: Any) -> None:
     np.testing.assert_array_equal(calm[0], calm[1])
     assert np.abs(wild[0] - wild[1]).max() > 1e-3
     assert np.abs(wild[0] - calm[0]).max() > 1e-3
-    np.testing.assert_array_equal(wild[2], calm[2])
+    np.testing.assert_allclose(wild[2], calm[2], rtol=1e-5, atol=1e-6)  # two programs: not to the last bit
 
 
 @every_layer

@@ -218,4 +218,5 @@ class PReLU(Layer):
         self.slope = self.param(shape, self.slope_init, x.dtype)
 
     def forward(self, x: jax.Array) -> jax.Array:
+        check_floating("prelu", x)
         return ops.prelu(x, self.slope.data)

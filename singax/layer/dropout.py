@@ -10,6 +10,7 @@ from singax import dispatch, mode, ops
 from singax.errors import ArgumentError
 from singax.layer.base import Layer
 from singax.layer.checks import number
+from singax.ops.window import check_channels, check_floating
 
 
 class Dropout(Layer):
@@ -21,7 +22,7 @@ class Dropout(Layer):
 
     **Args** ratio: the part of the elements that is dropped (default 0.5), from 0 to below 1.
 
-    **Raises** `ArgumentError` for another ratio.
+    **Raises** `ArgumentError` for another ratio, `DTypeError` for an input of integers.
 
     *Differences from SINGA*: the scale is 1 / (1 − ratio), SINGA's is 1 − ratio; the ratio given here is the one used;
     every step draws a new mask. `device.SetRandSeed` makes the masks repeat. ONNX: Dropout.
@@ -38,7 +39,12 @@ class Dropout(Layer):
         if self.ratio == 1:
             raise ArgumentError(f"ratio must be below 1. Received: {ratio!r}")
 
+    def check(self, x: jax.Array) -> None:
+        """Raise `DTypeError` unless x holds floats."""
+        check_floating("dropout", x)
+
     def forward(self, x: jax.Array) -> jax.Array:
+        self.check(x)
         if not mode.training or self.ratio == 0:
             return x
         return self.drop(x, dispatch.next_key(), ratio=self.ratio)
@@ -60,6 +66,10 @@ class SpatialDropout(Dropout):
     """
 
     drop = staticmethod(ops.channel_dropout)
+
+    def check(self, x: jax.Array) -> None:
+        """Raise `DTypeError` or `ShapeError` unless x is (N, C, …) of floats."""
+        check_channels("dropout", x, 2)
 
 
 Dropout1d = Dropout2d = Dropout3d = SpatialDropout

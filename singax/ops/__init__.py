@@ -23,7 +23,7 @@ from singax.ops.activation import (
     tanh,
     thresholded_relu,
 )
-from singax.ops.adaptive_pooling import adaptive_avg_pool, adaptive_max_pool
+from singax.ops.adaptive_pooling import adaptive_avg_pool, adaptive_max_pool, uneven_avg_pool, uneven_max_pool
 from singax.ops.arithmetic import (
     abs,
     add,

@@ -8,11 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from singax.errors import ArgumentError, ShapeError
+from singax.errors import ArgumentError
 from singax.ops.activation import SELU_ALPHA, SELU_GAMMA
 from singax.ops.arithmetic import mul
 from singax.ops.operation import operation
-from singax.ops.window import check_floating
+from singax.ops.window import check_channels, check_floating
 
 Array = jax.Array
 
@@ -31,9 +31,7 @@ def channel_dropout(x: Array, key: Array, *, ratio: float = 0.5) -> Array:
 
     See `dropout` (Tompson et al. 2015).
     """
-    if jnp.ndim(x) < 2:
-        raise ShapeError(f"channel_dropout expected an input (N, C, …). Received shape {jnp.shape(x)}")
-    check_floating("channel_dropout", x)
+    check_channels("channel_dropout", x, 2)
     ones = jnp.ones((*x.shape[:2], *(1,) * (x.ndim - 2)), x.dtype)
     return mul(x, dropout(ones, key, ratio=ratio))
 

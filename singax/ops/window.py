@@ -12,7 +12,6 @@ There may be any number of spatial axes. A padding is a pair (begin, end) for ea
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -176,21 +175,33 @@ def widened(x: jax.Array) -> jax.Array:
 
 def check_spatial(name: str, x: jax.Array, axes: int) -> None:
     """Raise `ShapeError` or `DTypeError` unless x is (N, C, …) of floats with `axes` axes after C."""
-    if jnp.ndim(x) != axes + 2:
-        raise ShapeError(f"{name} expected an input {layout(axes)}. Received shape {jnp.shape(x)}")
+    shape = _shape(name, x)
+    if len(shape) != axes + 2:
+        raise ShapeError(f"{name} expected an input {layout(axes)}. Received shape {shape}")
     check_floating(name, x)
 
 
-def check_channels(name: str, x: jax.Array) -> None:
-    """Raise `ShapeError` or `DTypeError` unless x is (N, C, …) of floats with at least one value per channel."""
-    if jnp.ndim(x) < 3 or math.prod(jnp.shape(x)[2:]) == 0:
+def check_channels(name: str, x: jax.Array, least: int = 3) -> None:
+    """Raise `ShapeError` or `DTypeError` unless x is (N, C, …) of floats with at least one value per channel.
+
+    It has at least `least` axes.
+    """
+    shape = _shape(name, x)
+    if len(shape) < least or 0 in shape[2:]:
         raise ShapeError(
-            f"{name} expected an input (N, C, …) with at least one value per channel. Received shape {jnp.shape(x)}"
+            f"{name} expected an input (N, C, …) with at least one value per channel. Received shape {shape}"
         )
     check_floating(name, x)
 
 
 def check_floating(name: str, x: Any) -> None:
     """Raise `DTypeError` unless x holds floats."""
+    _shape(name, x)
     if not jnp.issubdtype(jnp.result_type(x), jnp.floating):
         raise DTypeError(f"{name} expected an input of floats, such as float32. Received dtype {jnp.result_type(x)}")
+
+
+def _shape(name: str, x: Any) -> Sizes:
+    if not hasattr(x, "shape") or not hasattr(x, "dtype"):
+        raise DTypeError(f"{name} expected an array. Received: {x!r}")
+    return tuple(x.shape)

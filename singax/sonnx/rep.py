@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
+from singax import device as devices
 from singax.errors import ArgumentError, DTypeError, NameMismatchError, ShapeError
 from singax.sonnx.importer.graph import Graph, Model, ValueInfo
 from singax.sonnx.importer.pieces import Executor, lifted
@@ -30,7 +31,7 @@ class SingaRep:
     """
 
     def __init__(self, model: Model, device: Any = None, most_trips: int | None = None) -> None:
-        self.model, self.dev = lifted(model), device
+        self.model, self.dev = lifted(model), devices.as_place(device.lower() if isinstance(device, str) else device)
         self.executor = Executor(self.model, most_trips=most_trips)
         self._cut: dict[Any, Executor] = {}
         graph = self.model.graph
@@ -58,13 +59,17 @@ class SingaRep:
         node that cannot be computed.
         """
         feeds = self._feeds(x)
+        with jax.default_device(self.dev):
+            return self._executor(last_layers, tuple(aux_output)).run(feeds)
+
+    def _executor(self, last_layers: int | None, aux_output: tuple[str, ...]) -> Executor:
         if last_layers is None and not aux_output:
-            return self.executor.run(feeds)
-        key = (last_layers, tuple(aux_output))
+            return self.executor
+        key = (last_layers, aux_output)
         if key not in self._cut:
             known = set(self.model.graph.constants)
             self._cut[key] = Executor(until_layer(self.model, last_layers, aux_output, known))
-        return self._cut[key].run(feeds)
+        return self._cut[key]
 
     def report(self) -> str:
         """How many programs there are, and where the host is needed and why."""
@@ -151,13 +156,10 @@ def _anonymous(name: str) -> ValueInfo:
 def prepare(model: Any, device: Any = None, **options: Any) -> SingaRep:
     """A model file, its bytes, or an `onnx.ModelProto`, checked and ready to run.
 
-    **Args** device: where it runs (default: JAX's); most_trips: the largest number of iterations of a Loop; other
-    options, such as SINGA's `init_inputs`, are ignored.
+    **Args** device: where it runs, such as "CPU" or "CUDA:0" (default: JAX's choice); most_trips: the largest number of
+    iterations of a Loop; other options, such as SINGA's `init_inputs`, are ignored.
 
     **Raises** `ModelFileError` for a file that is broken, hostile or not supported.
     """
     made = model if isinstance(model, Model) else load(model)
-    file = os.fspath(model) if isinstance(model, str | os.PathLike) else ""
-    rep = SingaRep(made, device, options.get("most_trips"))
-    rep.file = file  # type: ignore[attr-defined]
-    return rep
+    return SingaRep(made, device, options.get("most_trips"))

@@ -34,12 +34,16 @@ class Node:
     def where(self) -> str:
         """How messages name the node."""
         label = f"{self.domain}.{self.op_type}" if self.domain else self.op_type
-        return f"node {self.name!r} ({label})" if self.name else f"the {label} node that computes {self.outputs[0]!r}"
+        computes = next(filter(None, self.outputs), "nothing")
+        return f"node {self.name!r} ({label})" if self.name else f"the {label} node that computes {computes!r}"
 
 
 @dataclass(frozen=True)
 class ValueInfo:
-    """An input or output: its name, its dtype (None: no tensor) and its shape (None: unknown rank; names stay)."""
+    """An input or output: its name, the dtype and shape (None: unknown rank; names stay) of its innermost tensors.
+
+    `kind` is "tensor", or nested such as "optional(sequence(tensor))".
+    """
 
     name: str
     dtype: np.dtype | None

@@ -21,11 +21,13 @@ _RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
 )
 _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_OWN = ("Sequence", "Optional", "ConcatFromSequence", "SplitToSequence")  # sequences are lists, optionals their value
 
 
 def folds(node: Node, inputs: list[Any]) -> bool:
     """Whether a node is computed while tracing: a standard one, all inputs known and small, nothing random."""
-    if node.domain or node.op_type in _RANDOM or node.op_type in _CONTROL or not all(map(is_static, inputs)):
+    special = node.domain != "" or node.op_type in _RANDOM or node.op_type in _CONTROL or node.op_type.startswith(_OWN)
+    if special or not all(map(is_static, inputs)):
         return False
     sizes = [value.size for value in _arrays(inputs)]
     return sum(sizes) <= (256 if node.op_type in _HEAVY else MOST_STATIC_ELEMENTS)
@@ -56,11 +58,11 @@ def run(node: Node, inputs: list[Any], opsets: Mapping[str, int]) -> list[Any]:
     """The outputs of a node for NumPy inputs."""
     names = [name if value is not None else "" for name, value in zip(node.inputs, inputs, strict=True)]
     feeds = {name: value for name, value in zip(names, inputs, strict=True) if name}
-    evaluator = _evaluator(node, tuple(names), tuple(sorted(opsets.items())))
     try:
+        evaluator = _evaluator(node, tuple(names), tuple(sorted(opsets.items())))
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            results = evaluator.run(None, feeds)
+            results = evaluator.run(None, feeds, attributes={})
     except Exception as error:
         raise ModelFileError("", node.where, "inputs", _first_line(error), _described(inputs)) from error
     given = dict(zip(evaluator.output_names, results, strict=True))
@@ -69,21 +71,22 @@ def run(node: Node, inputs: list[Any], opsets: Mapping[str, int]) -> list[Any]:
 
 @functools.lru_cache(maxsize=4096)
 def _evaluator(node: Node, names: tuple[str, ...], opsets: tuple[tuple[str, int], ...]) -> Any:
-    """The node as a graph, since the reference takes the opset of a bare node to be the newest.
-
-    That is what remains for an opset that the reference does not implement.
-    """
-    import onnx
-    from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
-    inputs, outputs = dict.fromkeys(name for name in names if name), [name for name in node.outputs if name]
-    ends = [[helper.make_value_info(name, onnx.TypeProto()) for name in some] for some in (inputs, outputs)]
-    made = _proto(node, names)
     try:
-        return ReferenceEvaluator(helper.make_graph([made], "host", *ends), opsets=dict(opsets))
-    except RuntimeError:
-        return ReferenceEvaluator(made)
+        return ReferenceEvaluator(_function(node, names, opsets))
+    except RuntimeError:  # the reference has no form of the operator that is so old: a bare node gets the newest one
+        return ReferenceEvaluator(_proto(node, names))
+
+
+def _function(node: Node, names: tuple[str, ...], opsets: tuple[tuple[str, int], ...]) -> Any:
+    """A function of one node: it needs no types, and follows the opsets that it imports."""
+    from onnx import helper
+
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets]
+    outputs = [name for name in node.outputs if name]
+    given = list(dict.fromkeys(name for name in names if name))
+    return helper.make_function("singax", "node", given, outputs, [_proto(node, names)], imports)
 
 
 def _proto(node: Node, names: tuple[str, ...]) -> Any:

@@ -20,8 +20,10 @@ from singax.sonnx.loader.schemas import signature
 from singax.sonnx.loader.survey import survey
 from singax.sonnx.loader.tensors import Measure
 from singax.sonnx.loader.wire import Parser
+from singax.sonnx.registry import handler_of
 
 DEFAULT_LIMITS = Limits()
+_MOST_LISTED = 500
 
 
 def load(
@@ -35,7 +37,8 @@ def load(
     **Args**
       source: the path of a file, its bytes, or an `onnx.ModelProto`.
       limits: how large things may be.
-      is_supported: (domain, operator, opset) → whether the importer knows the operator (default: onnx defines it).
+      is_supported: (domain, operator, opset) → whether the importer knows the operator (default: onnx defines it or it
+        has a handler).
 
     **Raises** `ModelFileError`, which names the file, the node or tensor, what was expected and what was found;
     FileNotFoundError.
@@ -57,7 +60,7 @@ def load(
 
 
 def _is_defined(domain: str, op_type: str, opset: int) -> bool:
-    return signature(domain, op_type, opset) is not None
+    return signature(domain, op_type, opset) is not None or handler_of(domain, op_type, opset) is not None
 
 
 def _content(source: Any, limits: Limits) -> bytes:
@@ -103,7 +106,7 @@ def _model(data: bytes, folder: Folder, limits: Limits, supports: Callable[[str,
     check_calls(functions, raw.graph, limits)
     total = Measure(limits, folder)
     survey(raw, total)
-    converter = Converter(total, functions, supports, raw.ir_version)
+    converter = Converter(total, functions, supports)
     made = {key: converter.function(function, key, opsets) for key, function in functions.items()}
     graph = converter.graph(raw.graph, Place(opsets))
     if converter.unsupported:
@@ -113,7 +116,7 @@ def _model(data: bytes, folder: Folder, limits: Limits, supports: Callable[[str,
 
 def _refuse_unsupported(found: dict[str, str]) -> None:
     """One error that names all operators that are not supported."""
-    names = ", ".join(sorted(found))
+    names = ", ".join(sorted(found)[:_MOST_LISTED])
     refuse(next(iter(found.values())), "operators", "supported ones", f"{len(found)} that are not: {names}")
 
 

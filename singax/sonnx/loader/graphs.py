@@ -12,7 +12,7 @@ from singax.sonnx.loader.control import check_bodies
 from singax.sonnx.loader.functions import Key, key_of
 from singax.sonnx.loader.labels import node_label
 from singax.sonnx.loader.opsets import domain_of, imported
-from singax.sonnx.loader.refusal import listed, refuse, shown
+from singax.sonnx.loader.refusal import listed, plain, refuse, shown
 from singax.sonnx.loader.schemas import Signature, check_arity, check_attributes, signature
 from singax.sonnx.loader.sparse import decode_sparse
 from singax.sonnx.loader.tensors import Measure, decode
@@ -53,7 +53,6 @@ class Converter:
     total: Measure
     functions: dict[Key, Any]
     supports: Supports
-    format_version: int
     unsupported: dict[str, str] = field(default_factory=dict)
 
     def graph(self, raw: Any, place: Place, outer: Names | None = None) -> Graph:
@@ -155,7 +154,7 @@ class Converter:
             refuse(where, "domain", f"an imported one: {listed(place.opsets)}", shown(node.domain))
         known = signature(node.domain, node.op_type, opset)
         if not self._supported(node, opset, known):
-            label = ".".join(part for part in (node.domain, node.op_type) if part)
+            label = plain(".".join(part for part in (node.domain, node.op_type) if part))
             self.unsupported.setdefault(f"{label} (opset {opset})", where)
         elif known is not None:
             check_arity(node.inputs, node.outputs, known, where)
@@ -186,7 +185,11 @@ class Converter:
 
 def _reference(raw: Any, place: Place, where: str) -> Reference:
     if place.references is None or raw.ref_attr_name not in place.references:
-        wanted = "a value" if place.references is None else f"an attribute of the function: {listed(place.references)}"
+        wanted = (
+            "a value"
+            if place.references is None
+            else f"an attribute of the function: {listed(sorted(place.references)) or 'none'}"
+        )
         refuse(where, f"attribute {shown(raw.name)}", wanted, f"a reference to {shown(raw.ref_attr_name)}")
     return Reference(raw.ref_attr_name)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from singax.sonnx.loader.opsets import domain_of
-from singax.sonnx.loader.refusal import shown
+from singax.sonnx.loader.refusal import plain, shown
 
 
 def node_label(node: Any, position: int) -> str:
     """A node as it was read, by its name or by what it computes."""
-    kind = ".".join(part for part in (domain_of(node.domain), node.op_type or "?") if part)
-    kind = kind if len(kind) <= 80 else f"{kind[:80]}…"
+    kind = plain(".".join(part for part in (domain_of(node.domain), node.op_type or "?") if part))
     if node.name:
         return f"node {shown(node.name)} ({kind})"
     computed = next((name for name in node.output if name), None)

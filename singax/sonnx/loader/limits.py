@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+_MOST_MEMORY = 64 * GIB
+
+
+def _memory() -> int:
+    """The memory of this machine, where the system tells."""
+    try:
+        return min(_MOST_MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return _MOST_MEMORY
 
 
 @dataclass(frozen=True)
@@ -19,8 +29,8 @@ class Limits:
 
     file_bytes: int = 2 * GIB
     """Size of the model file itself (protobuf cannot hold more; larger models keep their tensors in other files)."""
-    tensor_bytes: int = 64 * GIB
-    """All tensors of the model together, in memory."""
+    tensor_bytes: int = field(default_factory=_memory)
+    """All tensors of the model together, in memory; by default what the machine has, at most 64 GiB."""
     tensor_elements: int = 1 << 34
     """Elements of one tensor."""
     sparse_bytes: int = 256 * MIB
@@ -31,13 +41,13 @@ class Limits:
     """Size of an external file whose checksum is compared."""
     rank: int = 32
     """Dimensions of one tensor."""
-    fields: int = 8_000_000
+    fields: int = 3_000_000
     """Protobuf fields of the whole file, elements of lists aside."""
-    list_elements: int = 1 << 25
+    list_elements: int = 1 << 24
     """Numbers in lists of attributes, of the whole file."""
     message_depth: int = 100
     """Nesting of protobuf messages, as protobuf itself limits it."""
-    nodes: int = 1_000_000
+    nodes: int = 500_000
     """Nodes of the whole file."""
     nesting: int = 48
     """Graphs inside graphs and calls inside functions, one below the other."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from singax.sonnx.loader.refusal import refuse
+from singax.sonnx.loader.varints import decoded, ends_of
 from singax.sonnx.loader.wire import FIXED32, FIXED64, VARINT
 
 _BLOCK = 1 << 20
@@ -42,28 +43,16 @@ def _decoded(view: memoryview, item: np.dtype, where: str, field: str) -> np.nda
     data, parts, start = _bytes(view), [], 0
     while start < len(data):
         stop = min(start + _BLOCK, len(data))
-        ends = np.flatnonzero(data[start:stop] < 0x80)
+        ends = ends_of(data[start:stop])
         if ends.size == 0 or (stop == len(data) and ends[-1] != stop - start - 1):
             refuse(where, field, "numbers that end", "one that does not")
         stop = start + int(ends[-1]) + 1
-        parts.append(_varints(data[start:stop], ends, where, field).astype(item))
+        try:
+            parts.append(decoded(data[start:stop], ends).astype(item))
+        except ValueError as error:
+            refuse(where, field, "numbers of at most 64 bits", str(error))
         start = stop
     return np.concatenate(parts) if len(parts) != 1 else parts[0]
-
-
-def _varints(data: np.ndarray, ends: np.ndarray, where: str, field: str) -> np.ndarray:
-    """The numbers that end at `ends`, seven bits in each byte, as 64 bits."""
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    lengths = ends - starts + 1
-    longest = int(lengths.max())
-    if longest > 10 or (longest == 10 and int(data[ends[lengths == 10]].max()) > 1):
-        refuse(where, field, "numbers of at most 64 bits", "a longer one")
-    values = np.zeros(len(ends), np.uint64)
-    for position in range(longest):
-        reaching = lengths > position
-        bits = data[starts[reaching] + position].astype(np.uint64) & np.uint64(0x7F)
-        values[reaching] |= bits << np.uint64(7 * position)
-    return values
 
 
 def _bytes(view: memoryview) -> np.ndarray:

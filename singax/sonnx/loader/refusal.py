@@ -26,6 +26,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"
 
 
+def plain(text: str) -> str:
+    """A name from the file without quotes, where it is a short and printable one."""
+    return text if text.isprintable() and len(text) <= _MOST_SHOWN else shown(text)
+
+
 def listed(values: Any, most: int = 10) -> str:
     """Several values from the file in a message."""
     values = list(values)

@@ -53,7 +53,7 @@ def decode_sparse(sparse: Any, total: Measure, where: str) -> np.ndarray:
 def _linear(indices: np.ndarray, dims: tuple[int, ...], where: str) -> np.ndarray:
     """Indices into the flat form: inside the shape, in ascending order, none twice."""
     sizes = np.array([math.prod(dims)] if indices.ndim == 1 else dims, np.int64)
-    pairs = indices.reshape(len(indices), -1)
+    pairs = indices if indices.ndim == 2 else indices[:, None]
     outside = ((pairs < 0) | (pairs >= sizes)).any(axis=1)
     if outside.any():
         refuse(where, "indices", f"indices inside {list(dims)}", shown(pairs[outside][0].tolist()))

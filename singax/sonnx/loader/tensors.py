@@ -128,6 +128,13 @@ def _typed_counts(element: Element, count: int) -> list[int]:
 def decode(tensor: Any, total: Measure, where: str) -> np.ndarray:
     """The array of a tensor that was measured."""
     element, shape = element_of(tensor.data_type, where), tuple(tensor.dims)
+    try:
+        return _decoded(tensor, element, shape, total, where)
+    except MemoryError:
+        refuse(where, "memory", f"{math.prod(shape) * element.dtype.itemsize} bytes", "less")
+
+
+def _decoded(tensor: Any, element: Element, shape: tuple[int, ...], total: Measure, where: str) -> np.ndarray:
     if element is STRING_ELEMENT:
         return _strings(tensor, shape, where)
     count = math.prod(shape)

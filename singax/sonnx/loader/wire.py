@@ -12,9 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from singax.errors import ModelFileError
 from singax.sonnx.loader.limits import Limits
 from singax.sonnx.loader.refusal import above_limit, refuse, shown
+from singax.sonnx.loader.runs import run_of
+from singax.sonnx.loader.varints import decoded, ends_of
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -22,7 +26,9 @@ STRING, BLOB, SPAN, INT, FLOAT, MESSAGE, INTS, FLOATS, CHUNKS = range(9)
 """Kinds of fields: text; bytes; bytes that stay in the file; numbers; messages; lists of numbers; packed numbers."""
 
 _SIXTY_FOUR = (1 << 64) - 1
+_WIRE = {INT: VARINT, FLOAT: FIXED32}
 _FLOAT = struct.Struct("<f")
+_FEW, _BLOCK = 32, 1 << 18
 
 
 @dataclass(frozen=True)
@@ -51,19 +57,12 @@ class Budget:
 
 
 class Format:
-    """The fields of one kind of message, and the class of its objects."""
+    """The fields of one kind of message by their tags, and the class of its objects, which knows the defaults."""
 
     def __init__(self, name: str, fields: Mapping[int, Field]) -> None:
         self.name, self.fields = name, fields
-        self.slots = {field.slot: () if field.repeated else None for field in fields.values()}
-        self.type: Any = type(name, (), {"__slots__": tuple(self.slots)})
-
-    def new(self) -> Any:
-        """An object with no field set."""
-        made = self.type()
-        for slot, default in self.slots.items():
-            setattr(made, slot, default)
-        return made
+        self.tags = {number << 3 | _WIRE.get(field.kind, BYTES): field for number, field in fields.items()}
+        self.type: Any = type(name, (), {field.slot: () if field.repeated else None for field in fields.values()})
 
 
 class Broken(Exception):
@@ -90,26 +89,28 @@ class Parser:
             raise ModelFileError("", where, "protobuf", f"a valid {name}", str(broken)) from None
 
     def _message(self, form: Format, pos: int, end: int, depth: int) -> Any:
-        budget, fields = self.budget, form.fields
         if depth == 0:
-            refuse("the file", "nesting of messages", f"at most {budget.limits.message_depth} levels", "more")
+            refuse("the file", "nesting of messages", f"at most {self.budget.limits.message_depth} levels", "more")
         if form.name == "Node":
             self._count_node()
-        made = form.new()
-        while pos < end:
-            budget.fields -= 1
-            if budget.fields < 0:
-                above_limit("the file", budget.limits, "fields", budget.limits.fields + 1)
-            tag, pos = self._varint(pos, end)
-            field = fields.get(tag >> 3)
-            if field is None:
-                pos = self._skipped(tag, pos, end)
-                continue
-            try:
-                pos = self._field(made, field, tag, pos, end, depth)
-            except Broken as broken:
-                broken.path.append(_step(made, field))
-                raise
+        made, data, tags, field = form.type(), self.data, form.tags, None
+        first, left = pos, self.budget.fields
+        try:
+            while pos < end:
+                left -= 1
+                if left < 0:
+                    above_limit("the file", self.budget.limits, "fields", self.budget.limits.fields + 1)
+                field, tag = None, data[pos]
+                pos += 1
+                if tag > 0x7F:
+                    tag, pos = self._varint(pos - 1, end)
+                field = tags.get(tag) or form.fields.get(tag >> 3)
+                self.budget.fields = left
+                pos = self._skipped(tag, pos, end) if field is None else self._field(made, field, tag, pos, end, depth)
+                left = self.budget.fields
+        except Broken as broken:
+            broken.path.append(f"byte {pos - first}" if field is None else _step(made, field))
+            raise
         return made
 
     def _count_node(self) -> None:
@@ -118,21 +119,21 @@ class Parser:
             above_limit("the file", self.budget.limits, "nodes", self.budget.limits.nodes + 1)
 
     def _field(self, made: Any, field: Field, tag: int, pos: int, end: int, depth: int) -> int:
-        wire, kind = tag & 7, field.kind
-        if kind in (INTS, FLOATS, CHUNKS):
+        kind = field.kind
+        if kind >= INTS:
             return self._numbers(made, field, tag, pos, end)
-        if wire != (VARINT if kind == INT else FIXED32 if kind == FLOAT else BYTES):
-            raise Broken(f"wire type {wire}")
+        if tag & 7 != _WIRE.get(kind, BYTES):
+            raise Broken(f"wire type {tag & 7}")
         if kind == INT:
             number, pos = self._varint(pos, end)
             return self._store(made, field, _signed(number), pos)
         if kind == FLOAT:
             return self._store(made, field, self._float(pos, end), pos + 4)
         start, stop = self._extent(pos, end)
-        if kind == MESSAGE:
+        if kind == STRING:
+            value: Any = self._text(start, stop)
+        elif kind == MESSAGE:
             value = self._message(self.formats[field.message], start, stop, depth - 1)
-        elif kind == STRING:
-            value = self._text(start, stop)
         else:
             value = self.view[start:stop] if kind == SPAN else self.data[start:stop]
         return self._store(made, field, value, stop)
@@ -160,7 +161,10 @@ class Parser:
             raise Broken(f"no UTF-8: {shown(self.data[start : min(stop, start + 40)])}") from None
 
     def _extent(self, pos: int, end: int) -> tuple[int, int]:
-        size, pos = self._varint(pos, end)
+        if pos < end and self.data[pos] < 0x80:
+            size, pos = self.data[pos], pos + 1
+        else:
+            size, pos = self._varint(pos, end)
         if size > end - pos:
             raise Broken(f"{size} bytes are announced, {end - pos} are left")
         return pos, pos + size
@@ -200,9 +204,7 @@ class Parser:
         """Numbers in one packed field, or in as many fields as there are numbers."""
         if field.kind == CHUNKS:
             return self._chunk(made, field, tag & 7, pos, end)
-        kept: list[Any] = (
-            list(getattr(made, field.slot)) if not getattr(made, field.slot) else getattr(made, field.slot)
-        )
+        kept: list[Any] = getattr(made, field.slot) or []
         setattr(made, field.slot, kept)
         before = len(kept)
         if tag & 7 == BYTES:
@@ -225,16 +227,23 @@ class Parser:
             if (end - pos) % 4:
                 raise Broken("packed floats that end too early")
             self._affordable((end - pos) // 4)
-            kept += [value for (value,) in _FLOAT.iter_unpack(self.view[pos:end])]
+            kept += np.frombuffer(self.view[pos:end], "<f4").tolist()
             return
-        self._affordable(end - pos)
-        while pos < end:
-            value, pos = self._varint(pos, end)
-            kept.append(_signed(value))
+        data = np.frombuffer(self.view[pos:end], np.uint8)
+        ends = ends_of(data)
+        self._affordable(len(ends))
+        if len(data) and (not len(ends) or ends[-1] != len(data) - 1):
+            raise Broken("a number that does not end within its message")
+        for first in range(0, len(ends), _BLOCK):
+            some, start = ends[first : first + _BLOCK], int(ends[first - 1]) + 1 if first else 0
+            try:
+                kept += decoded(data[start : some[-1] + 1], some - start).astype(np.int64).tolist()
+            except ValueError as error:
+                raise Broken(str(error)) from None
 
     def _run(self, kept: list[Any], kind: int, tag: int, pos: int, end: int) -> int:
-        """Numbers one after the other, each with the same tag in front."""
-        data, most = self.data, len(kept) + self.budget.elements
+        """Numbers one after the other, each with the same tag in front; long lists by NumPy."""
+        data, before, most = self.data, len(kept), len(kept) + self.budget.elements
         while True:
             if kind == FLOATS:
                 kept.append(self._float(pos, end))
@@ -242,6 +251,10 @@ class Parser:
             else:
                 value, pos = self._varint(pos, end)
                 kept.append(_signed(value))
+            if len(kept) - before == _FEW:
+                values, used = run_of(self.view[pos : min(end, pos + 11 * (most - len(kept) + 1))], tag, kind == FLOATS)
+                kept += values
+                pos += used
             if len(kept) > most:
                 self._affordable(self.budget.elements + 1)
             if pos >= end or data[pos] != tag:

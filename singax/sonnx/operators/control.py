@@ -49,7 +49,8 @@ def _abstract(call: Call, graph: Graph, inputs: Values = ()) -> Any:
 
 def _alike(a: Any, b: Any) -> bool:
     kinds = [[(v.shape, v.dtype) for v in jax.tree.leaves(values)] for values in (a, b)]
-    return kinds[0] == kinds[1] and jax.tree.structure(a) == jax.tree.structure(b)
+    trees: list[Any] = [jax.tree.structure(values) for values in (a, b)]
+    return kinds[0] == kinds[1] and trees[0] == trees[1]
 
 
 @onnx_operator("Loop")
@@ -74,7 +75,8 @@ def _reads_tracers(call: Call, body: Graph) -> bool:
 def _loop_in_python(call: Call, body: Graph, trips: Any, condition: Any, initial: Values) -> tuple[Any, ...]:
     most = np.iinfo(np.int64).max if trips is None else int(np.asarray(trips).reshape(()))
     going = True if condition is None else bool(np.asarray(condition).reshape(()))
-    carried, stacked = list(initial), [[] for _ in body.outputs[1 + len(initial) :]]
+    carried: list[Any] = list(initial)
+    stacked: list[list[Any]] = [[] for _ in body.outputs[1 + len(initial) :]]
     trip = 0
     while going and trip < most:
         limit = call.evaluator.most_trips
@@ -103,7 +105,7 @@ def _compiled_loop(call: Call, body: Graph, trips: Any, condition: Any, initial:
     """`while_loop`, or `scan` where outputs are stacked and the number of trips is known."""
     count = len(initial)
     first = jnp.zeros((), np.int64)
-    going = jnp.asarray(True if condition is None else condition).reshape(())
+    going = np.asarray(True) if condition is None else condition.reshape(())
     shapes = _abstract(call, body, [first, going, *initial])
     if not _alike(shapes[1 : 1 + count], initial):
         raise NeedsHost("a value of the loop changes its shape or dtype")
@@ -115,7 +117,7 @@ def _compiled_loop(call: Call, body: Graph, trips: Any, condition: Any, initial:
     if len(shapes) == 1 + count:
         most = jnp.asarray(np.iinfo(np.int64).max if trips is None else trips).reshape(())
         state = lax.while_loop(
-            lambda s: s[1] & (s[0] < most), lambda s: (s[0] + 1, *step(*s)[:2]), (first, going, initial)
+            lambda s: s[1] & (s[0] < most), lambda s: (s[0] + 1, *step(*s)[:2]), (first, jnp.asarray(going), initial)
         )
         return tuple(state[2])
     return _scanned_loop(call, step, trips, going, initial)
@@ -124,19 +126,15 @@ def _compiled_loop(call: Call, body: Graph, trips: Any, condition: Any, initial:
 def _scanned_loop(call: Call, step: Any, trips: Any, going: Any, initial: list[Any]) -> tuple[Any, ...]:
     if trips is None or traced(trips):
         raise NeedsHost("the number of trips, which is a size of an output, depends on data", call.node.inputs[:1])
-    length = int(np.asarray(trips).reshape(()))
-    still = jax.eval_shape(lambda g, c: step(jnp.zeros((), np.int64), g, c)[0], going, initial)
-    del still
-
-    def body(carry: Any, trip: Any) -> Any:
-        going, carried = carry
-        now, new, out = step(trip, going, carried)
-        return (now, new), (out, now)
-
-    (_, carried), (stacked, conditions) = lax.scan(body, (going, initial), jnp.arange(length, dtype=np.int64))
-    if not _always_true(call):
+    if traced(going) or not bool(going) or not _always_true(call):
         raise NeedsHost("the loop may end early, and stacks outputs")
-    del conditions
+
+    def body(carried: Any, trip: Any) -> Any:
+        _, new, out = step(trip, going, carried)
+        return new, out
+
+    length = int(np.asarray(trips).reshape(()))
+    carried, stacked = lax.scan(body, initial, jnp.arange(length, dtype=np.int64))
     return (*carried, *stacked)
 
 

@@ -25,7 +25,7 @@ DERIVED = [
 
 def derived(operation: Operation) -> Handler:
     """The handler of an operator whose inputs and attributes are those of `operation`."""
-    theirs = dict(operation.twin.attributes or {})
+    theirs: Any = operation.twin.attributes or {}
 
     def handler(call: Call, *inputs: Any) -> Any:
         given = {ours: call.attributes[name] for ours, name in theirs.items() if name in call.attributes}

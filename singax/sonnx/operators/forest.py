@@ -23,7 +23,7 @@ _MOST_VOTES = 1 << 26
 
 @dataclass
 class Forest:
-    """Nodes by number. A leaf leads to itself; `votes` has a row for each node, `voted` says which of them are given."""
+    """Nodes by number. A leaf leads to itself; `votes` has a row for each node, `voted` says where there are votes."""
 
     roots: np.ndarray
     feature: np.ndarray

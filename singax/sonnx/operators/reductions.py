@@ -67,8 +67,8 @@ def _reduced(call: Call, x: Array, function: Callable[..., Array]) -> Array:
 def _not_reduced(call: Call, x: Array) -> Array:
     """What is left of a reduction over no axes: the work on each element."""
     single = jnp.asarray(x)[..., None]
-    function = {**_COMPOSED, **_OURS}[call.node.op_type]
-    return function(single, axes=(-1,), keepdims=False)
+    known: dict[str, Any] = {**_COMPOSED, **_OURS}
+    return known[call.node.op_type](single, axes=(-1,), keepdims=False)
 
 
 @onnx_operator("ArgMax", "ArgMin")

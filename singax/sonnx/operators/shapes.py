@@ -113,7 +113,8 @@ def constant_of_shape(call: Call, _: Array) -> Array:
 def eye_like(call: Call, x: Array) -> Array:
     """Ones on a diagonal of a matrix like x."""
     code = call.attribute("dtype")
-    return jnp.eye(*x.shape, k=call.attribute("k", 0), dtype=x.dtype if code is None else dtype_of(code))
+    rows, columns = x.shape
+    return jnp.eye(rows, columns, call.attribute("k", 0), x.dtype if code is None else dtype_of(code))
 
 
 @onnx_operator("Range")

@@ -1,0 +1,103 @@
+"""onnx's own backend suite: every case that ships inside the onnx package."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from onnx.backend.test.loader import load_model_tests
+
+from singax.sonnx import prepare
+
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+
+# Cases that cannot pass, each with the reason; one that starts to pass must leave the table.
+FAILS: dict[str, str] = {}
+
+
+@functools.cache
+def cases() -> dict[str, Any]:
+    """Name → case, for all kinds."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return {f"{kind}/{case.name}": case for kind in KINDS for case in load_model_tests(kind=kind)}
+
+
+def data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
+    """(inputs, outputs) of a case."""
+    if case.data_sets is not None:
+        yield from case.data_sets
+        return
+    graph = onnx.load(pathlib.Path(case.model_dir, "model.onnx")).graph
+    for folder in sorted(pathlib.Path(case.model_dir).glob("test_data_set_*")):
+        yield _read(folder, "input", graph.input), _read(folder, "output", graph.output)
+
+
+def _read(folder: pathlib.Path, kind: str, infos: Any) -> list[Any]:
+    count = len(list(folder.glob(f"{kind}_*.pb")))
+    return [_decoded((folder / f"{kind}_{k}.pb").read_bytes(), infos[k].type) for k in range(count)]
+
+
+def _decoded(content: bytes, type_: Any) -> Any:
+    readers = {
+        "tensor_type": (onnx.TensorProto, numpy_helper.to_array),
+        "sequence_type": (onnx.SequenceProto, numpy_helper.to_list),
+        "optional_type": (onnx.OptionalProto, numpy_helper.to_optional),
+    }
+    proto, convert = readers[type_.WhichOneof("value")]
+    made = proto()
+    made.ParseFromString(content)
+    return convert(made)
+
+
+def assert_same(ours: Any, theirs: Any, rtol: float, atol: float) -> None:
+    """Equal structure, dtype and shape, close values."""
+    if isinstance(theirs, list | tuple):
+        assert len(ours) == len(theirs)
+        for a, b in zip(ours, theirs, strict=True):
+            assert_same(a, b, rtol, atol)
+    elif theirs is None or isinstance(theirs, dict):
+        assert ours == theirs
+    else:
+        _assert_same_arrays(np.asarray(ours), np.asarray(theirs), rtol, atol)
+
+
+def _assert_same_arrays(ours: np.ndarray, theirs: np.ndarray, rtol: float, atol: float) -> None:
+    assert ours.shape == theirs.shape
+    if theirs.dtype.kind in "OUS":
+        assert [str(v) for v in ours.reshape(-1)] == [str(v) for v in theirs.reshape(-1)]
+        return
+    assert ours.dtype == theirs.dtype
+    wide = theirs.dtype if theirs.dtype.kind in "biufc" else np.float64
+    np.testing.assert_allclose(ours.astype(wide), theirs.astype(wide), rtol=rtol, atol=atol)
+
+
+def run(case: Any) -> None:
+    """Raise unless the case passes."""
+    source = case.model if case.model is not None else pathlib.Path(case.model_dir, "model.onnx")
+    rep = prepare(source)
+    for inputs, outputs in data_sets(case):
+        assert_same(rep.run(list(inputs)), list(outputs), case.rtol, max(case.atol, 1e-7))
+
+
+@pytest.mark.parametrize("name", sorted(set(cases()) - set(FAILS)))
+def test_case(name: str) -> None:
+    """It passes."""
+    run(cases()[name])
+
+
+@pytest.mark.parametrize("name", sorted(FAILS))
+def test_what_fails_is_in_the_table(name: str) -> None:
+    """It still fails."""
+    with pytest.raises(Exception):  # noqa: B017
+        run(cases()[name])
