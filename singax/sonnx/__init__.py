@@ -1,7 +1,7 @@
 """ONNX models as singax models. Loaded when it is first used, since it needs the onnx package."""
 
 from singax.sonnx import operators
-from singax.sonnx.model import SONNXModel
 from singax.sonnx.backend import SingaBackend, run_model, run_node, supports_device
 from singax.sonnx.loader import load
+from singax.sonnx.model import SONNXModel
 from singax.sonnx.rep import SingaRep, prepare
