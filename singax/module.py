@@ -109,6 +109,13 @@ class Module(StatefulLayer):
         cls._step_names = cls._step_names | frozenset(names)
         super().__init_subclass__(**kwargs)
 
+    @classmethod
+    def from_onnx(cls, model: Any) -> Any:
+        """An ONNX file (a path, bytes, or an `onnx.ModelProto`) as a model that trains: see `sonnx.SONNXModel`."""
+        from singax.sonnx import SONNXModel
+
+        return (cls if issubclass(cls, SONNXModel) else SONNXModel)(model)
+
     # -- compile, train, eval -----------------------------------------------------------------------------------
 
     def compile(

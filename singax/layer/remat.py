@@ -60,7 +60,7 @@ class Remat(Layer):
     @property
     def layer(self) -> Layer:
         """The layer that is run."""
-        return self._registered[""]  # type: ignore[return-value]
+        return self._registered[""]
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         if local.frame is not None and local.frame.building:

@@ -76,7 +76,7 @@ class Repeat(BuiltByForward):
     @property
     def layer(self) -> Layer:
         """The one block that stands for all; its parameters are those of all blocks."""
-        return self._registered[""]  # type: ignore[return-value]
+        return self._registered[""]
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         x, extra = _first_and_others(inputs)

@@ -80,7 +80,7 @@ class Branch:
     _initialized: bool
     _parent: Branch | None
     _local: str | None
-    _registered: dict[str, Branch]
+    _registered: dict[str, Any]
     _cache: dict[Any, Any]
     _ready: int
     _free_index: int | None
@@ -129,6 +129,11 @@ class Branch:
             if not isinstance(layer, Branch):
                 raise ArgumentError(f"register_layers takes layers. Received: {type(layer).__name__}")
             self._adopt(layer, name)
+
+    def register_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Register Tensors as parameters and states under names that need not be those of attributes."""
+        self._registered.update(tensors)
+        structure_changed()
 
     def _adopt(self, layer: Branch, name: str) -> None:
         layer.__dict__.update(_parent=self, _local=name)

@@ -23,11 +23,14 @@ Handler = Callable[..., Any]
 
 
 class NeedsHost(Exception):
-    """The node cannot be part of a compiled program: `reason` says why; `names` are values it needs to know."""
+    """The node cannot be part of a compiled program: `reason` says why; `names` are values it needs to know.
+
+    `where` names the node, the innermost one for a node inside a branch or loop.
+    """
 
     def __init__(self, reason: str, names: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
-        self.reason, self.names = reason, names
+        self.reason, self.names, self.where = reason, names, ""
 
 
 @dataclass

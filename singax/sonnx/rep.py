@@ -67,7 +67,8 @@ class SingaRep:
             return self.executor
         key = (last_layers, aux_output)
         if key not in self._cut:
-            self._cut[key] = Executor(_until(self.model, last_layers, aux_output))
+            known = set(self.model.graph.constants)
+            self._cut[key] = Executor(until_layer(self.model, last_layers, aux_output, known))
         return self._cut[key]
 
     def report(self) -> str:
@@ -133,16 +134,17 @@ def _converted(info: ValueInfo, array: np.ndarray) -> np.ndarray:
     raise DTypeError(f"the input {info.name!r} has dtype {wanted}. Received: {array.dtype}")
 
 
-def _until(model: Model, last_layers: int | None, aux_output: Sequence[str]) -> Model:
+def until_layer(model: Model, last_layers: int | None, aux_output: Sequence[str], constants: set[str]) -> Model:
+    """The model up to a node, by SINGA's rule, with further outputs; `constants` are names that need no node."""
     graph = model.graph
     count = len(graph.nodes)
     stop = count - 1 if last_layers is None else last_layers if last_layers >= 0 else (last_layers + 1) % count
     nodes = graph.nodes[: min(stop, count - 1) + 1]
-    known = {name for node in nodes for name in node.outputs} | set(graph.constants) | {i.name for i in graph.inputs}
-    outputs = graph.outputs if len(nodes) == count else [_anonymous(n) for n in nodes[-1].outputs if n]
+    known = {name for node in nodes for name in node.outputs} | constants | {info.name for info in graph.inputs}
     missing = [name for name in aux_output if name not in known]
     if missing:
         raise NameMismatchError(f"no value is named {', '.join(missing)} among the nodes that run")
+    outputs = graph.outputs if len(nodes) == count else [_anonymous(n) for n in nodes[-1].outputs if n]
     made = Graph(graph.name, graph.inputs, [*outputs, *map(_anonymous, aux_output)], graph.constants, nodes)
     return Model(made, model.opsets, model.functions, model.metadata)
 

@@ -86,7 +86,8 @@ class Evaluator:
                 raise NeedsHost(f"{node.where} has no compiled form")
             call = Call(node, opsets.get(node.domain, 1), self, scope, inputs)
             return _as_sequence(self._guarded(handler, call))
-        except NeedsHost:
+        except NeedsHost as cause:
+            cause.where = cause.where or node.where
             if subgraphs(node) or any(map(traced, jax.tree.leaves(inputs))):
                 raise
             return host.run(node, [host.as_numpy(value) for value in inputs], opsets)

@@ -86,6 +86,10 @@ class Model:
     functions: Mapping[tuple[str, str, str], Function]
     metadata: Mapping[str, str] = field(default_factory=dict)
 
+    def __deepcopy__(self, memo: Any) -> Model:
+        """The model itself: nobody changes one."""
+        return self
+
     def function(self, node: Node) -> Function | None:
         """The local function that the node calls."""
         return self.functions.get((node.domain, node.op_type, node.overload))

@@ -65,15 +65,18 @@ def run(node: Node, inputs: list[Any], opsets: Mapping[str, int]) -> list[Any]:
             results = evaluator.run(None, feeds, attributes={})
     except Exception as error:
         raise ModelFileError("", node.where, "inputs", _first_line(error), _described(inputs)) from error
-    found = iter(results)
-    return [_settled(next(found)) if name else None for name in node.outputs]
+    given = dict(zip(evaluator.output_names, results, strict=True))
+    return [_settled(given[name]) if name else None for name in node.outputs]
 
 
 @functools.lru_cache(maxsize=4096)
 def _evaluator(node: Node, names: tuple[str, ...], opsets: tuple[tuple[str, int], ...]) -> Any:
     from onnx.reference import ReferenceEvaluator
 
-    return ReferenceEvaluator(_function(node, names, opsets))
+    try:
+        return ReferenceEvaluator(_function(node, names, opsets))
+    except RuntimeError:  # the reference has no form of the operator that is so old: a bare node gets the newest one
+        return ReferenceEvaluator(_proto(node, names))
 
 
 def _function(node: Node, names: tuple[str, ...], opsets: tuple[tuple[str, int], ...]) -> Any:

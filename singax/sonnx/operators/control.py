@@ -31,7 +31,10 @@ def branch(call: Call, condition: Any) -> tuple[Any, ...]:
     then, other = call.attributes["then_branch"], call.attributes["else_branch"]
     if not traced(condition):
         return tuple(_evaluated(call, then if bool(np.asarray(condition).reshape(())) else other, []))
-    outputs = [[traced_array(v) for v in _abstract(call, graph)] for graph in (then, other)]
+    try:
+        outputs = [[traced_array(v) for v in _abstract(call, graph)] for graph in (then, other)]
+    except ModelFileError as error:  # the branch is not meant for these shapes: the condition has to be known
+        raise NeedsHost(f"a branch cannot be computed: {error}", (call.node.inputs[0],)) from error
     if not _alike(*outputs):
         raise NeedsHost("the two branches differ in shape or dtype", (call.node.inputs[0],))
     run = [lambda graph=graph: [traced_array(v) for v in _evaluated(call, graph, [])] for graph in (then, other)]
