@@ -84,7 +84,7 @@ def file_of(case: Case) -> str:
     return str(next(pathlib.Path(str(f.locate())) for f in files if str(f).endswith(case.file)))
 
 
-def by_runtime(path: str, inputs: Inputs) -> list[np.ndarray]:
+def by_runtime(path: str | bytes, inputs: Inputs) -> list[np.ndarray]:
     runtime = pytest.importorskip("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 4
@@ -112,15 +112,32 @@ def test_outputs_are_those_of_onnx_runtime(name: str) -> None:
     assert "on the host" not in rep.report()
 
 
+def moved(path: str, seed: int) -> bytes:
+    """The model with its floating vectors changed in the last digits."""
+    import onnx
+    from onnx import numpy_helper
+
+    rng, model = np.random.default_rng(seed), onnx.load(path)
+    for tensor in model.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) == 1:
+            value = numpy_helper.to_array(tensor) * (1 + 1e-6 * rng.normal(size=tuple(tensor.dims)))
+            tensor.CopyFrom(numpy_helper.from_array(value.astype(np.float32), tensor.name))
+    return model.SerializeToString()
+
+
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(EXACT)))
-def test_quantised_outputs_differ_by_a_rounding_step(name: str) -> None:
-    """One step of the largest 8-bit grid is 1/255 of its range; a step early on moves further ones behind it."""
+def test_quantised_outputs_differ_by_rounding_steps(name: str) -> None:
+    """A last digit moves a value to the next step of its 8-bit grid, and further ones behind it: not further away
+    than ONNX Runtime is from itself when weights change by 1e-6 of their values.
+    """
     case = CASES[name]
     path = file_of(case)
-    rep = sonnx.prepare(path)
+    rep, variants = sonnx.prepare(path), [moved(path, seed) for seed in range(4)]
     for make in case.inputs:
         inputs = make()
-        assert max(map(error, by_runtime(path, inputs), rep.run(inputs))) < 10 / 255
+        expected, found = by_runtime(path, inputs), rep.run(inputs)
+        spread = [max(map(error, expected, by_runtime(variant, inputs))) for variant in variants]
+        assert max(map(error, expected, found)) <= 2 * max(spread)
 
 
 class Fitted(sonnx.SONNXModel):
