@@ -22,7 +22,10 @@ from singax.sonnx import prepare
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
 # Cases that cannot pass, each with the reason; one that starts to pass must leave the table.
-FAILS: dict[str, str] = {}
+_NUMPY_DRAWS = "the values are those of NumPy's generator, which JAX does not draw"
+FAILS: dict[str, str] = {
+    f"node/test_bernoulli{kind}{form}": _NUMPY_DRAWS for kind in ("", "_double", "_seed") for form in ("", "_expanded")
+}
 
 
 @functools.cache
@@ -36,11 +39,16 @@ def cases() -> dict[str, Any]:
 def data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
     """(inputs, outputs) of a case."""
     if case.data_sets is not None:
-        yield from case.data_sets
+        for inputs, outputs in case.data_sets:
+            yield [_array(value) for value in inputs], [_array(value) for value in outputs]
         return
     graph = onnx.load(pathlib.Path(case.model_dir, "model.onnx")).graph
     for folder in sorted(pathlib.Path(case.model_dir).glob("test_data_set_*")):
         yield _read(folder, "input", graph.input), _read(folder, "output", graph.output)
+
+
+def _array(value: Any) -> Any:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
 def _read(folder: pathlib.Path, kind: str, infos: Any) -> list[Any]:
@@ -78,6 +86,7 @@ def _assert_same_arrays(ours: np.ndarray, theirs: np.ndarray, rtol: float, atol:
         assert [str(v) for v in ours.reshape(-1)] == [str(v) for v in theirs.reshape(-1)]
         return
     assert ours.dtype == theirs.dtype
+    rtol = max(rtol, 2**-6) if theirs.dtype.name == "bfloat16" else rtol  # as onnx's own runner
     wide = theirs.dtype if theirs.dtype.kind in "biufc" else np.float64
     np.testing.assert_allclose(ours.astype(wide), theirs.astype(wide), rtol=rtol, atol=atol)
 

@@ -23,6 +23,13 @@ DERIVED = [
 ]  # fmt: skip
 
 
+# Ours give 0 and 1 in the dtype of the operands, as SINGA's do; ONNX's give booleans.
+PREDICATES = {
+    "equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+    "logical_xor",
+}  # fmt: skip
+
+
 def derived(operation: Operation) -> Handler:
     """The handler of an operator whose inputs and attributes are those of `operation`."""
     theirs: Any = operation.twin.attributes or {}
@@ -30,7 +37,8 @@ def derived(operation: Operation) -> Handler:
     def handler(call: Call, *inputs: Any) -> Any:
         given = {ours: call.attributes[name] for ours, name in theirs.items() if name in call.attributes}
         arrays: Any = [list(inputs)] if operation.name == "cat" else inputs
-        return operation(*arrays, **given)
+        result = operation(*arrays, **given)
+        return result.astype(bool) if operation.name in PREDICATES else result
 
     return handler
 

@@ -54,8 +54,9 @@ def clip(call: Call, x: Array, low: Array = None, high: Array = None) -> Array:
 
 @onnx_operator("BitShift")
 def bit_shift(call: Call, x: Array, amount: Array) -> Array:
-    """x shifted; by as many bits as there are, or more, gives 0."""
-    shift = lax.shift_left if call.attribute("direction") == "LEFT" else lax.shift_right_logical
+    """x shifted; to the right the sign is filled in."""
+    right = lax.shift_right_arithmetic if jnp.issubdtype(x.dtype, jnp.signedinteger) else lax.shift_right_logical
+    shift = lax.shift_left if call.attribute("direction") == "LEFT" else right
     x, amount = jnp.broadcast_arrays(x, amount)
     return shift(x, amount)
 

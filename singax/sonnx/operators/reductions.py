@@ -23,7 +23,26 @@ _OURS |= {"ReduceMin": ops.reduce_min, "ReduceProd": ops.reduce_prod}
 @onnx_operator("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 def reduce(call: Call, x: Array, _: Array = None) -> Array:
     """Over axes, over all if there are none."""
-    return _reduced(call, x, lambda x, **k: _OURS[call.node.op_type](x, **k))
+    if not np.size(x) and call.node.op_type in _NEUTRAL:
+        return _reduced(call, x, lambda x, **k: _reduced_empty(call.node.op_type, x, **k))
+    if x.dtype == bool:
+        return _reduced(call, x.astype(np.uint8), _OURS[call.node.op_type]).astype(bool)
+    return _reduced(call, x, _OURS[call.node.op_type])
+
+
+_NEUTRAL = {"ReduceMax": (jnp.max, "min"), "ReduceMin": (jnp.min, "max")}
+
+
+def _reduced_empty(op_type: str, x: Array, *, axes: Any, keepdims: bool) -> Array:
+    """The largest of no values is the smallest that the dtype has, and the other way round."""
+    function, extreme = _NEUTRAL[op_type]
+    if x.dtype == bool:
+        initial: Any = extreme == "max"
+    else:
+        kind = jnp.finfo if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.iinfo
+        infinite = jnp.inf if extreme == "max" else -jnp.inf
+        initial = infinite if kind is jnp.finfo else getattr(kind(x.dtype), extreme)
+    return function(x, axis=axes, keepdims=keepdims, initial=initial)
 
 
 @onnx_operator("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
