@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     model.compile([sx.Placeholder((args.batch, 30))])
     for _ in range(args.epochs):
         model.train()
-        for x, y in batches(data.train_x, data.train_y, args.batch, rng):
+        for x, y in batches((data.train_x, data.train_y), args.batch, rng):
             loss = model(x, y)
     figures = report(model, data.test_x, data.test_y)
     print(f"last training loss {float(loss):.3f}")

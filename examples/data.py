@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -51,14 +51,24 @@ def stratified(labels: np.ndarray, part: float, rng: np.random.Generator) -> tup
     return rng.permutation(np.concatenate(rest)), rng.permutation(np.concatenate(chosen))
 
 
-def batches(
-    x: np.ndarray, y: np.ndarray, size: int, rng: np.random.Generator
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def batches(arrays: Sequence[np.ndarray], size: int, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, ...]]:
     """Shuffled batches of exactly `size`; what does not fill the last one is left out in this epoch."""
-    order = rng.permutation(len(x))
-    for start in range(0, len(x) - size + 1, size):
+    order = rng.permutation(len(arrays[0]))
+    for start in range(0, len(order) - size + 1, size):
         chosen = order[start : start + size]
-        yield x[chosen], y[chosen]
+        yield tuple(array[chosen] for array in arrays)
+
+
+def padded_batches(arrays: Sequence[np.ndarray], size: int) -> Iterator[tuple[np.ndarray, ...]]:
+    """All samples in order, in batches of exactly `size`; last comes which rows count, since the last one is filled up.
+
+    It is filled with copies of its last sample.
+    """
+    count = len(arrays[0])
+    for start in range(0, count, size):
+        rows = np.arange(start, start + size)
+        chosen = np.minimum(rows, count - 1)
+        yield *(array[chosen] for array in arrays), rows < count
 
 
 def shifted(x: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:

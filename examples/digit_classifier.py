@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import optax
-from data import Split, batches, mnist, shifted
+from data import Split, batches, mnist, padded_batches, shifted
 from tqdm.auto import tqdm
 
 import singax as sx
@@ -41,7 +41,7 @@ def train_epoch(
     """
     model.train()
     seen = []
-    for bx, by in tqdm(batches(x, y, batch, rng), title, len(x) // batch, unit="step", leave=False):
+    for bx, by in tqdm(batches((x, y), batch, rng), title, len(x) // batch, unit="step", leave=False):
         out, _ = model(shifted(bx, 2, rng), by)
         seen.append((out, by))
     right = sum(int((out.to_numpy().argmax(1) == by).sum()) for out, by in seen)
@@ -49,15 +49,12 @@ def train_epoch(
 
 
 def accuracy(model: Classifier, x: np.ndarray, y: np.ndarray) -> float:
-    """The share of right answers in evaluation mode, in batches of one size: the last one is padded with zeros."""
+    """The share of right answers in evaluation mode."""
     model.eval()
-    outs = []
-    for start in range(0, len(x), EVALUATION_BATCH):
-        part = x[start : start + EVALUATION_BATCH]
-        padding = EVALUATION_BATCH - len(part)
-        outs.append(model(np.pad(part, ((0, padding), (0, 0), (0, 0), (0, 0)))))
-    answers = np.concatenate([out.to_numpy().argmax(1) for out in outs])[: len(x)]
-    return float((answers == y).mean())
+    right = sx.metric.Accuracy()
+    for bx, by, counts in padded_batches((x, y), EVALUATION_BATCH):
+        right.update(model(bx), by, weight=counts)
+    return float(right)
 
 
 def limited(data: Split, limit: int | None) -> Split:

@@ -34,7 +34,7 @@ class Client:
         self.model.set_states(weights)
         self.model.train()
         for _ in range(epochs):
-            for x, y in batches(self.x, self.y, self.batch, rng):
+            for x, y in batches((self.x, self.y), self.batch, rng):
                 self.model(x, y)
         return weights_of(self.model)
 

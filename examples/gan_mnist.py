@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
@@ -52,18 +52,22 @@ class Discriminator(sx.layer.Layer):
         self.out = sx.layer.Linear(1)
 
     def forward(self, images: jax.Array) -> jax.Array:
+        return jax.nn.sigmoid(self.scores(images))
+
+    def scores(self, images: jax.Array) -> jax.Array:
+        """Any numbers, the larger the more real."""
         hidden = self.dropout1(jax.nn.leaky_relu(self.fc1(2 * images - 1), 0.2))
         hidden = self.dropout2(jax.nn.leaky_relu(self.fc2(hidden), 0.2))
-        return jax.nn.sigmoid(self.out(hidden))
+        return self.out(hidden)
 
 
 class GAN(sx.Module):
     """Both networks. In evaluation mode it maps noise to images."""
 
-    def __init__(self, lr: float) -> None:
+    def __init__(self, lr: float, dis_net: Discriminator | None = None, loss: sx.layer.Layer | None = None) -> None:
         super().__init__()
-        self.gen_net, self.dis_net = Generator(), Discriminator()
-        self.loss = sx.layer.BinaryCrossEntropy()
+        self.gen_net, self.dis_net = Generator(), dis_net or Discriminator()
+        self.loss = loss or sx.layer.BinaryCrossEntropy()
         self.gen_optimizer = sx.opt.Adam(lr, beta_1=0.5)
         self.dis_optimizer = sx.opt.Adam(lr, beta_1=0.5)
 
@@ -94,7 +98,7 @@ def train_epoch(model: GAN, data: Digits, batch: int, rng: np.random.Generator) 
     model.train()
     real, fake = np.full((batch, 1), 0.9, np.float32), np.zeros((batch, 1), np.float32)  # one-sided label smoothing
     ones = np.ones((batch, 1), np.float32)
-    for images, _ in batches(*data, batch, rng):
+    for images, _ in batches(data, batch, rng):
         dis_loss = model.train_one_batch_dis(images, real, noise_for(batch, rng), fake)
         gen_loss = model.train_one_batch(noise_for(batch, rng), ones)
     return float(gen_loss), float(dis_loss)
@@ -118,29 +122,31 @@ def save_samples(model: GAN, path: Path, rng: np.random.Generator, side: int = 8
     pyplot.imsave(path, picture, cmap="gray", vmin=0, vmax=1)
 
 
-def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+def arguments(argv: Sequence[str] | None, title: str | None, out: str, lr: float) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=title, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", metavar="DIR", help="folder with the four IDX files of MNIST")
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=5e-4)
+    parser.add_argument("--lr", type=float, default=lr)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("gan_mnist.png"), help="where the samples go")
+    parser.add_argument("--out", type=Path, default=Path(out), help="where the samples go")
     parser.add_argument("--quick", action="store_true", help="two epochs on 512 digits")
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Train and write the samples."""
-    args = arguments(argv)
+def run(
+    make: Callable[[float], GAN], argv: Sequence[str] | None, title: str | None, out: str, lr: float = 5e-4
+) -> dict[str, float]:
+    """Train, write the samples, return the last losses."""
+    args = arguments(argv, title, out, lr)
     epochs, limit = (2, 512) if args.quick else (args.epochs, None)
     data = mnist(args.data)
     digits = data.train_x.reshape(-1, 28 * 28)[:limit], data.train_y[:limit]
     rng = np.random.default_rng(args.seed)
     sx.device.get_default_device().SetRandSeed(args.seed)
 
-    model = GAN(args.lr)
+    model = make(args.lr)
     model.compile([sx.Placeholder((args.batch, NOISE))])
 
     start = time.perf_counter()
@@ -151,6 +157,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     save_samples(model, args.out, rng)
     print(f"generator loss {gen_loss:.3f}, discriminator loss {dis_loss:.3f}, {time.perf_counter() - start:.0f} s")
     print(f"samples: {args.out}")
+    return {"generator": gen_loss, "discriminator": dis_loss}
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, float]:
+    """Train, write the samples, return the last losses."""
+    return run(GAN, argv, __doc__, "gan_mnist.png")
 
 
 if __name__ == "__main__":

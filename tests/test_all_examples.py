@@ -12,7 +12,14 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
-SHARED = {"data.py", "digit_classifier.py"}  # imported by the others
+SHARED = {
+    "data.py",
+    "digit_classifier.py",
+    "words.py",
+    "reviews.py",
+    "facts.py",
+    "numbers_german.py",
+}  # imported by the others
 DIGITS = "--epochs 1 --limit 64 --batch 16"
 
 # script → (arguments, how its last line begins)
@@ -20,8 +27,17 @@ TINY = {
     "mnist_mlp.py": (DIGITS, "test accuracy: 0."),
     "mnist_cnn.py": (f"{DIGITS} --precision bfloat16", "test accuracy: 0."),
     "mnist_resnet.py": (DIGITS, "test accuracy: 0."),
+    "mnist_xception.py": (DIGITS, "test accuracy: 0."),
+    "rbm_mnist.py": ("--epochs 1 --limit 200 --hidden 20 --filters {tmp}/filters.png", "epoch  1: error"),
     "char_rnn.py": ("--quick", ""),
+    "sentiment_lstm.py": ("--epochs 1 --reviews 40 --batch 20 --hidden 8", "accuracy "),
+    "answer_matching.py": ("--epochs 1 --hidden 8", "the right answer comes first: 0."),
+    "translation.py": (
+        "--epochs 1 --train 40 --test 8 --batch 20 --features 8 --layers 1 --precision bfloat16",
+        "translated without mistake: ",
+    ),
     "gan_mnist.py": ("--quick --out {tmp}/digits.png", "samples:"),
+    "lsgan_mnist.py": ("--quick --out {tmp}/digits.png", "samples:"),
     "breast_cancer.py": ("--epochs 3", "accuracy 0."),
     "onnx_finetune.py": ("--epochs 2", "held-out accuracy: "),
     "federated.py": ("--rounds 2 --epochs 1 --clients 2", "round  2"),

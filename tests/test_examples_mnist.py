@@ -122,7 +122,7 @@ def test_shifts_move_by_at_most_so_many_pixels(data: ModuleType) -> None:
 
 def test_batches_have_one_size_and_no_sample_twice(data: ModuleType) -> None:
     x = np.arange(10)
-    got = list(data.batches(x, x, 4, np.random.default_rng(0)))
+    got = list(data.batches((x, x), 4, np.random.default_rng(0)))
     assert [len(bx) for bx, _ in got] == [4, 4]
     assert len(np.unique(np.concatenate([bx for bx, _ in got]))) == 8
 

@@ -1,6 +1,7 @@
 """The operators: one file per family, which registers its handlers."""
 
 from singax.sonnx.operators import (
+    attention,
     casting,
     classical,
     control,
@@ -10,12 +11,12 @@ from singax.sonnx.operators import (
     elementwise,
     labels,
     linear_models,
+    loss,
     microsoft,
     microsoft_attention,
     microsoft_quantized,
     normalization,
     pooling,
-    preview,
     quantized,
     quantized_conv,
     random,
@@ -25,6 +26,7 @@ from singax.sonnx.operators import (
     resizing,
     sequences,
     shapes,
+    signal,
     training,
     trees,
     vision,

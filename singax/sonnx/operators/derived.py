@@ -17,7 +17,7 @@ DERIVED = [
     "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atanh", "cat", "ceil", "celu", "cos", "cosh",
     "depth_to_space", "einsum", "elu", "equal", "erf", "exp", "floor", "global_average_pool", "global_max_pool",
     "greater", "greater_equal", "hardswish", "leakyrelu", "less", "less_equal", "log", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "max", "mean", "min", "mish", "mul", "negative", "prelu", "reciprocal", "relu",
+    "logical_or", "logical_xor", "max", "mean", "min", "mish", "mul", "negative", "reciprocal", "relu",
     "rounde", "sigmoid", "sign", "sin", "sinh", "softplus", "softsign", "space_to_depth", "sqrt", "sub", "sum", "tan",
     "tanh", "where",
 ]  # fmt: skip

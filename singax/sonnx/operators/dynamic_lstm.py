@@ -97,18 +97,22 @@ def _turned(x: Array, lengths: Array) -> Array:
 def _run(
     times_R: Callable[[Array], Array], gates: Array, h: Array, c: Array, lengths: Array
 ) -> tuple[Array, Array, Array]:
-    """One direction: states (T, N, H), the last h and c (N, H). After a row's length its states stay; outputs are 0."""
+    """One direction: states (T, N, H), the last h and c (N, H).
+
+    After a row's length its outputs are 0, and so is its h in the product with the others', whose range it may narrow.
+    """
     T = gates.shape[0]
     running = None if lengths is None else np.arange(T)[:, None, None] < jnp.asarray(lengths)[None, :, None]
 
-    def step(state: tuple[Array, Array], inputs: Any) -> tuple[tuple[Array, Array], Array]:
-        (h, c), (gate, active) = state, inputs
+    def step(state: tuple[Array, Array, Array], inputs: Any) -> tuple[tuple[Array, Array, Array], Array]:
+        (h, c, last), (gate, active) = state, inputs
         i, o, f, g = jnp.split(gate + times_R(h), 4, axis=-1)
         new_c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
         new_h = jax.nn.sigmoid(o) * jnp.tanh(new_c)
         if active is None:
-            return (new_h, new_c), new_h
-        return (jnp.where(active, new_h, h), jnp.where(active, new_c, c)), jnp.where(active, new_h, 0)
+            return (new_h, new_c, new_h), new_h
+        kept = jnp.where(active, new_h, 0)
+        return (kept, jnp.where(active, new_c, c), jnp.where(active, new_h, last)), kept
 
-    (h, c), y = lax.scan(step, (h, c), (gates, running))
-    return y, h, c
+    (_, c, last), y = lax.scan(step, (h, c, h), (gates, running))
+    return y, last, c

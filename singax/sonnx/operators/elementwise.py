@@ -115,6 +115,18 @@ def shrink(call: Call, x: Array) -> Array:
     return moved.astype(x.dtype)
 
 
+@onnx_operator("PRelu", since=1)
+def prelu_by_channel(call: Call, x: Array, slope: Array) -> Array:
+    """Before opset 7: one slope, or one per channel."""
+    return ops.prelu(x, slope.reshape(-1, *(1,) * (np.ndim(x) - 2)) if np.ndim(x) > 1 else slope)
+
+
+@onnx_operator("PRelu", since=7)
+def prelu(call: Call, x: Array, slope: Array) -> Array:
+    """x, or x times the slope where it is below 0."""
+    return ops.prelu(x, slope)
+
+
 @onnx_operator("Gelu")
 def gelu(call: Call, x: Array) -> Array:
     """x Φ(x), exact or by tanh."""

@@ -26,6 +26,7 @@ class Forest:
     """Nodes by number. A leaf leads to itself; `votes` has a row for each node, `voted` says where there are votes."""
 
     roots: np.ndarray
+    is_leaf: np.ndarray
     feature: np.ndarray
     threshold: np.ndarray
     mode: np.ndarray
@@ -40,8 +41,10 @@ class Forest:
     def depth(self) -> int:
         """How many steps lead to the deepest leaf. Raises `ArgumentError` if some never do."""
         steps, some = 0, np.unique(self.roots)
+        if not some.size:
+            raise ArgumentError("expected the root of a tree. Received: none")
         while True:
-            some = some[self.true[some] != some]
+            some = some[~self.is_leaf[some]]
             if not some.size:
                 return steps
             steps, some = steps + 1, np.unique(np.concatenate([self.true[some], self.false[some]]))
@@ -77,7 +80,7 @@ def leaves(forest: Forest, x: Array) -> Array:
 
 def _holds(forest: Forest, node: Array, value: Array) -> Array:
     """Whether the rule of each node holds for its value."""
-    threshold, inner = jnp.asarray(forest.threshold)[node], forest.true != np.arange(len(forest.true))
+    threshold, inner = jnp.asarray(forest.threshold)[node], ~forest.is_leaf
     used = [int(mode) for mode in np.unique(forest.mode[inner])] or [0]
     results = [
         _member(forest, node, value) if mode == _MEMBER else _COMPARISONS[mode](value, threshold) for mode in used
@@ -110,9 +113,8 @@ def aggregated(forest: Forest, leaf: Array, how: str) -> tuple[Array, Array]:
 
 def _voted(forest: Forest, leaf: Array) -> Array:
     """Where there is a vote; known at once if every leaf votes for every target."""
-    is_leaf = forest.true == np.arange(len(forest.true))
     shape = (leaf.shape[0], forest.voted.shape[1])
-    if forest.voted[is_leaf].all():
+    if forest.voted[forest.is_leaf].all():
         return jnp.ones(shape, bool)
     table = jnp.asarray(forest.voted)
     return lax.fori_loop(0, leaf.shape[1], lambda t, found: found | table[leaf[:, t]], jnp.zeros(shape, bool))

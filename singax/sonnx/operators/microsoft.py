@@ -5,6 +5,7 @@ Known from the documentation of ONNX Runtime's contributed operators, and checke
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +16,11 @@ import numpy as np
 from singax import ops
 from singax.errors import ArgumentError
 from singax.ops.window import wide_dtype
+from singax.sonnx.operators import shapes
+from singax.sonnx.operators.convolution import conv
+from singax.sonnx.operators.geometry import affordable
 from singax.sonnx.operators.quantized import MICROSOFT
-from singax.sonnx.operators.quantized_conv import window_of
+from singax.sonnx.operators.vision import grid_sample
 from singax.sonnx.registry import Call, onnx_operator
 
 Array = Any
@@ -95,10 +99,7 @@ def fused_gemm(call: Call, a: Array, b: Array, c: Array = None) -> Array:
 @onnx_operator("FusedConv", domain=MICROSOFT)
 def fused_conv(call: Call, x: Array, W: Array, bias: Array = None, z: Array = None) -> Array:
     """An activation of the convolution of x, plus z."""
-    found = window_of(call, np.shape(x)[2:], np.shape(W)[2:])
-    options: dict[str, Any] = {"stride": found.stride, "padding": found.padding, "dilation": found.dilation}
-    arrays = [None if value is None else jnp.asarray(value) for value in (x, W, bias)]
-    y = ops.conv(*arrays, groups=call.attribute("group", 1), **options)
+    y = conv(call, x, W, bias)
     return _activated(call, plus(y, z), call.attribute("activation_params") or [])
 
 
@@ -169,18 +170,38 @@ def inverse(call: Call, x: Array) -> Array:
     return jnp.linalg.inv(x.astype(wide_dtype(x.dtype))).astype(x.dtype)
 
 
+for _name, _handler in (
+    ("Trilu", shapes.trilu),
+    ("GatherND", shapes.gather_nd),
+    ("Pad", shapes.pad),
+    ("GridSample", grid_sample),
+):
+    onnx_operator(_name, domain=MICROSOFT)(_handler)
+
+
 @onnx_operator("Range", domain=MICROSOFT)
 def arange(call: Call, start: Array, _: Array, __: Array = None) -> np.ndarray:
-    """Numbers from a start to before a limit."""
-    first, limit, step = (call.static(at, np.ones((), start.dtype)).reshape(()) for at in range(3))
+    """Numbers from a start to before a limit, 1 apart by default."""
+    first, limit, step = (call.static(at, np.ones((), start.dtype)).reshape(()).item() for at in range(3))
+    if step == 0:
+        raise ArgumentError("expected a delta that is not 0. Received: 0")
+    affordable("a range", [max(math.ceil((limit - first) / step), 0)])
     return np.arange(first, limit, step, dtype=start.dtype)
 
 
-@onnx_operator("Trilu", domain=MICROSOFT)
-def trilu(call: Call, x: Array, _: Array = None) -> Array:
-    """x above or below a diagonal, 0 elsewhere."""
-    k = int(call.static(1, np.zeros((), np.int64)).reshape(()))
-    return ops.trilu(jnp.asarray(x), k=k, upper=bool(call.attribute("upper", 1)))
+@onnx_operator("RotaryEmbedding", domain=MICROSOFT)
+def rotary_embedding(call: Call, x: Array, positions: Array, cos: Array, sin: Array) -> Array:
+    """Pairs of features rotated by the angles of their positions, which may be given by the first of them."""
+    if call.attribute("is_packed_batching", 0) or call.attribute("scale", 1.0) not in (0.0, 1.0):
+        raise ArgumentError("expected no packed batches and no scale. Received: one of them")
+    x, positions = jnp.asarray(x), jnp.asarray(positions)
+    length = x.shape[-2]
+    if positions.size == 1 and positions.ndim == 1:
+        positions = jnp.broadcast_to(positions + np.arange(length), (x.shape[0], length))
+    rotated = call.attribute("rotary_embedding_dim", 0)
+    heads = call.attribute("num_heads", 0) or (x.shape[-1] // (2 * cos.shape[1]) if x.ndim == 3 else 0)
+    options = {"interleaved": call.attribute("interleaved", 0), "num_heads": heads, "rotary_embedding_dim": rotated}
+    return ops.rotary_embedding(x, jnp.asarray(cos), jnp.asarray(sin), positions, **options)
 
 
 @onnx_operator("ExpandDims", domain=MICROSOFT)

@@ -12,8 +12,9 @@ import numpy as np
 from singax import ops
 from singax.errors import ArgumentError, ShapeError
 from singax.sonnx.operators.integer_products import centred, integer_matmul
+from singax.sonnx.operators.pooling import average_pool
 from singax.sonnx.operators.quantized import MICROSOFT, dequantized, quantized, quantized_dynamically, requantized
-from singax.sonnx.operators.quantized_conv import qlinear_conv, window_of
+from singax.sonnx.operators.quantized_conv import qlinear_conv
 from singax.sonnx.registry import Call, onnx_operator
 
 Array = Any
@@ -127,7 +128,7 @@ def qlinear_average_pool(
     call: Call, x: Array, x_scale: Array, x_zero: Array, y_scale: Array, y_zero: Array = None
 ) -> Array:
     """The mean of each window, or of each channel."""
-    pool = _global_mean if call.node.op_type == "QLinearGlobalAveragePool" else _window_means
+    pool = _global_mean if call.node.op_type == "QLinearGlobalAveragePool" else average_pool
     return _requantized(_channels_first(call, pool, dequantized(x, x_scale, x_zero)), y_scale, y_zero, x)
 
 
@@ -139,12 +140,6 @@ def _channels_first(call: Call, function: Callable[[Call, Array], Array], x: Arr
 
 def _global_mean(_: Call, x: Array) -> Array:
     return ops.global_average_pool(x)
-
-
-def _window_means(call: Call, x: Array) -> Array:
-    found = window_of(call, x.shape[2:], tuple(call.attribute("kernel_shape")))
-    flags = {name: bool(call.attribute(name, 0)) for name in ("ceil_mode", "count_include_pad")}
-    return ops.avg_pool(x, kernel=found.kernel, stride=found.stride, padding=found.padding, **flags)
 
 
 @onnx_operator("QLinearConcat", domain=MICROSOFT)

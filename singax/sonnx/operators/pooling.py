@@ -17,7 +17,7 @@ from singax.sonnx.operators.geometry import affordable, check_ranks, integral, p
 from singax.sonnx.registry import Call, onnx_operator
 
 Array = Any
-Pair = tuple[Array, Array]
+Pair = tuple[Any, Any]
 
 _MANY_PLACES = 32
 
@@ -63,7 +63,7 @@ def _largest_and_place(x: Array, found: Window) -> Pair:
 def _largest_along(pair: Pair, axis: int, count: int, kernel: int, step: int, hole: int) -> Pair:
     if kernel <= _MANY_PLACES:
         ends = [(start, start + (count - 1) * step + 1) for start in range(0, kernel * hole, hole)]
-        slices = [tuple(lax.slice_in_dim(a, first, last, step, axis) for a in pair) for first, last in ends]
+        slices: list[Pair] = [(_cut(pair[0], *each, step, axis), _cut(pair[1], *each, step, axis)) for each in ends]
         return functools.reduce(_first_larger, slices)
     affordable("all windows", (*pair[0].shape[:axis], count, kernel, *pair[0].shape[axis + 1 :]))
     index = np.arange(count)[:, None] * step + np.arange(kernel) * hole
@@ -71,6 +71,10 @@ def _largest_along(pair: Pair, axis: int, count: int, kernel: int, step: int, ho
     places = jnp.broadcast_to(places, values.shape)
     best = jnp.argmax(values, axis + 1, keepdims=True)
     return tuple(jnp.take_along_axis(a, best, axis + 1).squeeze(axis + 1) for a in (values, places))  # type: ignore[return-value]
+
+
+def _cut(x: Array, start: int, stop: int, step: int, axis: int) -> Array:
+    return lax.slice_in_dim(x, start, stop, step, axis)
 
 
 def _first_larger(a: Pair, b: Pair) -> Pair:

@@ -50,20 +50,21 @@ def quantized(
     x, scale = computable(x), computable(scale)
     if precision is None:
         precision = jnp.promote_types(x.dtype, scale.dtype)
-    quotient = settled(x.astype(precision) / scale.astype(precision))
+    wide = jnp.promote_types(precision, np.float32)
+    quotient = rounded_to(precision, rounded_to(precision, x.astype(wide)) / rounded_to(precision, scale.astype(wide)))
     if is_small_float(dtype):
         return converted(quotient, dtype, saturate)
     limits = jnp.iinfo(dtype)
-    wide = jnp.rint(quotient.astype(jnp.promote_types(precision, np.float32)))
-    moved = wide if zero_point is None else wide + computable(zero_point).astype(wide.dtype)
+    whole = jnp.rint(quotient)
+    moved = whole if zero_point is None else whole + computable(zero_point).astype(wide)
     return jnp.clip(moved, float(limits.min), float(limits.max)).astype(np.int32).astype(dtype)
 
 
-def settled(x: Array) -> Array:
-    """x rounded to its dtype, which XLA would otherwise put off for the 16-bit ones."""
-    if x.dtype not in (np.float16, jnp.bfloat16):
+def rounded_to(dtype: Any, x: Array) -> Array:
+    """x, in float32 or wider, with the values of a 16-bit dtype; XLA would leave out a cast there and back."""
+    if np.dtype(dtype).itemsize > 2:
         return x
-    limits = jnp.finfo(x.dtype)
+    limits = jnp.finfo(dtype)
     return lax.reduce_precision(x, limits.nexp, limits.nmant)
 
 
@@ -120,7 +121,7 @@ def quantized_dynamically(x: Array) -> tuple[Array, Array, Array]:
     """What DynamicQuantizeLinear computes: q, scale and zero point."""
     x = jnp.asarray(x)
     high, low = jnp.maximum(jnp.max(x, initial=0), 0), jnp.minimum(jnp.min(x, initial=0), 0)
-    scale = jnp.where(high == low, 1, high - low) / jnp.asarray(255, x.dtype)
+    scale = jnp.where(high == low, 1, (high - low) / jnp.asarray(255, x.dtype))
     zero_point = jnp.rint(jnp.clip(-low / scale, 0, 255))
     q = jnp.clip(jnp.rint(x / scale) + zero_point, 0, 255)
     return q.astype(np.uint8), scale.astype(x.dtype), zero_point.astype(np.uint8)

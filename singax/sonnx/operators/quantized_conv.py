@@ -7,36 +7,19 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from singax.errors import ArgumentError, ShapeError
-from singax.ops.window import Window, window
+from singax.sonnx.operators.geometry import affordable, check_ranks, kernel_of, sliding
 from singax.sonnx.operators.integer_products import centred, integer_conv, largest
 from singax.sonnx.operators.quantized import requantized
 from singax.sonnx.registry import Call, onnx_operator
 
 Array = Any
 
-_AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
-
-
-def window_of(call: Call, size: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
-    """The window of a convolution or pooling node over an image of this size."""
-    mode, pads = call.attribute("auto_pad", "NOTSET"), call.attribute("pads")
-    if mode not in _AUTO_PADS:
-        raise ArgumentError(f"expected an auto_pad among {', '.join(_AUTO_PADS)}. Received: {mode!r}")
-    given = tuple(call.attribute("kernel_shape") or kernel)
-    if given != tuple(kernel):
-        raise ShapeError(f"expected kernels {given}, the kernel_shape. Received: {tuple(kernel)}")
-    half = len(kernel)
-    padding = None if not pads or mode != "NOTSET" else tuple(zip(pads[:half], pads[half:], strict=True))
-    found = window(call.node.op_type, kernel, call.attribute("strides"), padding, call.attribute("dilations"))
-    return found.same(size, mode == "SAME_UPPER") if mode.startswith("SAME") else found
-
 
 def quantized_sums(call: Call, x: Array, W: Array, x_zero: Array, W_zero: Array) -> Array:
     """The convolution of x and W less their zero points, in int32; padding stands for 0, the zero point of x."""
-    if np.ndim(x) < 3 or np.ndim(W) != np.ndim(x):
-        raise ShapeError(f"expected images (N, C, …) and kernels (O, C, …). Received: {np.shape(x)} and {np.shape(W)}")
-    found = window_of(call, np.shape(x)[2:], np.shape(W)[2:])
+    check_ranks(x, np.shape(W)[2:])
+    found = sliding(call, kernel_of(call, np.shape(W)[2:]), np.shape(x))
+    affordable("a result", (np.shape(x)[0], np.shape(W)[0], *found.output_size(np.shape(x)[2:])))
     bounds = largest(x, x_zero), largest(W, W_zero)
     centred_W = centred(W, per_kernel(W_zero, np.ndim(W)))
     return integer_conv(centred(x, x_zero), centred_W, found, call.attribute("group", 1), bounds)

@@ -27,12 +27,12 @@ _PLAIN: dict[str, Function] = {
     "softsign": jax.nn.soft_sign,
     "softplus": jax.nn.softplus,
 }
-_WITH_ALPHA: dict[str, tuple[float, Callable[[Array, float], Array]]] = {
+_WITH_ALPHA: dict[str, tuple[float, Callable[..., Array]]] = {
     "leakyrelu": (0.01, lambda x, a: jnp.where(x >= 0, x, a * x)),
     "thresholdedrelu": (1.0, lambda x, a: jnp.where(x >= a, x, jnp.zeros_like(x))),
     "elu": (1.0, lambda x, a: jnp.where(x >= 0, x, a * jnp.expm1(jnp.minimum(x, 0)))),
 }
-_WITH_BOTH: dict[str, tuple[float, float, Callable[[Array, float, float], Array]]] = {
+_WITH_BOTH: dict[str, tuple[float, float, Callable[..., Array]]] = {
     "affine": (1.0, 0.0, lambda x, a, b: a * x + b),
     "scaledtanh": (1.0, 1.0, lambda x, a, b: a * jnp.tanh(b * x)),
     "hardsigmoid": (0.2, 0.5, lambda x, a, b: jnp.clip(a * x + b, 0, 1)),
@@ -101,11 +101,12 @@ def _check_peepholes(peepholes: Array, R: Array) -> None:
         raise ShapeError(f"expected peepholes {(R.shape[0], 3 * R.shape[-1])}. Received shape {peepholes.shape}")
 
 
-def _laid_out(call: Call, run: Callable[..., Any], arrays: Any, states: Any) -> Any:
+def _laid_out(call: Call, run: Callable[..., Any], given: Any, states: Any) -> Any:
     """Run with time first; with `layout` 1 the batch stands first outside."""
     direction = str(call.attribute("direction", "forward"))
     one_of(call.node.op_type, "direction", direction, tuple(_DIRECTIONS))
-    x, *weights = (None if a is None else jnp.asarray(a) for a in arrays)
+    arrays: list[Any] = [None if a is None else jnp.asarray(a) for a in given]
+    x, *weights = arrays
     states = [None if s is None else jnp.asarray(s) for s in states]
     size = call.attribute("hidden_size")
     if size is not None and weights[1].shape[-1] != size:

@@ -106,6 +106,7 @@ def _numbered(call: Call, kind: str, targets: int) -> Forest:
     threshold = _floats(call, "nodes_values")
     return Forest(
         roots=np.setdiff1d(np.arange(count), np.concatenate([true[inner], false[inner]])),
+        is_leaf=~inner,
         feature=np.where(inner, _ints(call, "nodes_featureids", count), 0),
         threshold=np.zeros(count, np.float32) if threshold is None else threshold,
         mode=np.asarray([MODES.index(name) if name != "LEAF" else 0 for name in names]),
@@ -158,6 +159,7 @@ def _by_place(call: Call) -> Forest:
     sets, set_of = _sets(call, mode)
     return Forest(
         roots=roots,
+        is_leaf=np.arange(count + ends) >= count,
         feature=np.concatenate([feature, pad]),
         threshold=np.concatenate([np.asarray(call.attribute("nodes_splits")).reshape(-1), pad.astype(weights.dtype)]),
         mode=np.concatenate([mode, pad]),

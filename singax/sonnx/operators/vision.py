@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from singax import ops
 from singax.errors import ShapeError
 from singax.ops.checks import normal_axes, one_of
+from singax.ops.spatial import space_to_depth_crd
 from singax.ops.window import wide_dtype
 from singax.sonnx.operators.geometry import affordable, pads_of, spatial
 from singax.sonnx.operators.sampling import Inside, cubic_weights, sampled, sampled_linearly, values_at, zeros_outside
@@ -34,7 +36,9 @@ def grid_sample(call: Call, x: Array, grid: Array) -> Array:
     wide = grid.astype(wide_dtype(grid.dtype))
     points = [_among(wide[..., -1 - axis], n, aligned) for axis, n in enumerate(x.shape[2:])]
     points = [jnp.round(p) for p in points] if mode == "nearest" else points
-    points = [_brought_in(p, n, padding, aligned) for p, n in zip(points, x.shape[2:], strict=True)]
+    # cubic interpolation at the border sees border values on one side, as PyTorch and onnxruntime have it
+    moved = "zeros" if mode == "cubic" and padding == "border" else padding
+    points = [_brought_in(p, n, moved, aligned) for p, n in zip(points, x.shape[2:], strict=True)]
     source = x if mode == "nearest" else x.astype(_floats(x.dtype))
     return _read(source, points, mode, _inside(padding, aligned)).astype(x.dtype)
 
@@ -122,7 +126,12 @@ def col2im(call: Call, x: Array, _: Array, __: Array) -> Array:
     if x.ndim != 3 or len(block) != count or min(block) < 1 or x.shape[1] % places:
         raise ShapeError(f"expected patches (N, C · {places}, places). Received shape {x.shape} for blocks {block}")
     rows = zip(
-        image, block, spatial(call, "strides", count), pads_of(call, count), _dilations(call, count), strict=True
+        image,
+        block,
+        spatial(call, "strides", count),
+        pads_of(call, count),
+        spatial(call, "dilations", count),
+        strict=True,
     )
     along = [_patch_places(*row) for row in rows]
     if math.prod(a.shape[1] for a in along) != x.shape[2]:
@@ -132,10 +141,6 @@ def col2im(call: Call, x: Array, _: Array, __: Array) -> Array:
     patches = x.reshape(x.shape[0], -1, places, x.shape[2])
     flat = jnp.zeros((x.shape[0], patches.shape[1], math.prod(image)), x.dtype)
     return flat.at[:, :, index].add(patches, mode="drop").reshape(*flat.shape[:2], *image)
-
-
-def _dilations(call: Call, count: int) -> tuple[int, ...]:
-    return spatial(call, "dilations", count)
 
 
 def _patch_places(size: int, kernel: int, stride: int, pads: tuple[int, int], dilation: int) -> np.ndarray:
@@ -155,3 +160,12 @@ def _flat_index(along: list[np.ndarray], image: list[int]) -> np.ndarray:
         shape = (index.shape[0] * index.shape[1], index.shape[2] * index.shape[3])
         index, outside = index.reshape(shape), outside.reshape(shape)
     return np.where(outside, math.prod(image), index)
+
+
+@onnx_operator("SpaceToDepth", since=28)
+def space_to_depth(call: Call, x: Array) -> Array:
+    """Places become channels, in the order that `mode` says."""
+    mode = call.attribute("mode", "DCR")
+    one_of("SpaceToDepth", "mode", mode, ("DCR", "CRD"))
+    rearranged = space_to_depth_crd if mode == "CRD" else ops.space_to_depth
+    return rearranged(jnp.asarray(x), blocksize=call.attribute("blocksize"))
