@@ -77,7 +77,7 @@ class SingaRep:
         lines = [f"{self.executor.compiled} compiled programs for {len(self.model.graph.nodes)} nodes"]
         lines += [f"known inputs: {name}" for name in sorted(self.executor.known_inputs)]
         for piece in pieces:
-            if piece.stop < len(self.model.graph.nodes):
+            if piece.reason:
                 lines.append(f"on the host: {self.model.graph.nodes[piece.stop].where}: {piece.reason}")
         return "\n".join(lines)
 

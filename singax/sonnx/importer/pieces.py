@@ -22,6 +22,8 @@ from singax.sonnx.importer.graph import Model, Node, reads
 from singax.sonnx.registry import NeedsHost
 
 MOST_PROGRAMS = 64
+MOST_NODES = 2500
+"""Nodes of one program: XLA's time for a chain grows with the square of its length."""
 MOST_KNOWN_ELEMENTS = 4096
 _WEIGHT_ELEMENTS = 64
 _STRINGS = np.dtype(object)
@@ -31,7 +33,7 @@ Values = dict[str, Any]
 
 @dataclass
 class Piece:
-    """One compiled program over the nodes from `start` to `stop`, and the node after it that runs on the host."""
+    """One compiled program over the nodes from `start` to `stop`; for a `reason` the node after it runs on the host."""
 
     start: int
     stop: int
@@ -119,7 +121,7 @@ class Executor:
         values.update(piece.known)
         if piece.call is not None:
             values.update(piece.call({**{name: values[name] for name in piece.dynamic}, "": key}))
-        if piece.stop == len(self.nodes):
+        if not piece.reason:
             return piece.stop
         self._on_host(self.nodes[piece.stop], values, key)
         return piece.stop + 1
@@ -141,7 +143,7 @@ class Executor:
     # -- compiling --------------------------------------------------------------------------------------------------
 
     def _compile(self, start: int, values: Values, key: Any) -> Piece:
-        stop, reason = len(self.nodes), ""
+        stop, reason = min(start + MOST_NODES, len(self.nodes)), ""
         while stop > start:
             try:
                 return self._traced(start, stop, values, key, reason)
