@@ -60,7 +60,9 @@ def load(
 
 
 def _is_defined(domain: str, op_type: str, opset: int) -> bool:
-    return signature(domain, op_type, opset) is not None or handler_of(domain, op_type, opset) is not None
+    """Defined by onnx at this opset, or, in a domain that onnx does not define, handled by us."""
+    foreign = not domain.startswith("ai.onnx") and domain != ""
+    return signature(domain, op_type, opset) is not None or (foreign and handler_of(domain, op_type, opset) is not None)
 
 
 def _content(source: Any, limits: Limits) -> bytes:
