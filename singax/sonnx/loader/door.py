@@ -25,6 +25,8 @@ from singax.sonnx.registry import handler_of
 DEFAULT_LIMITS = Limits()
 _MOST_LISTED = 500
 
+_ANY_OPSET = 2**31 - 1
+
 
 def load(
     source: Any, limits: Limits = DEFAULT_LIMITS, is_supported: Callable[[str, str, int], bool] | None = None
@@ -60,9 +62,10 @@ def load(
 
 
 def _is_defined(domain: str, op_type: str, opset: int) -> bool:
-    """Defined by onnx at this opset, or, in a domain that onnx does not define, handled by us."""
-    foreign = not domain.startswith("ai.onnx") and domain != ""
-    return signature(domain, op_type, opset) is not None or (foreign and handler_of(domain, op_type, opset) is not None)
+    """Defined by onnx at this opset; or handled by us, if onnx defines no such operator at any opset."""
+    if signature(domain, op_type, opset) is not None:
+        return True
+    return signature(domain, op_type, _ANY_OPSET) is None and handler_of(domain, op_type, opset) is not None
 
 
 def _content(source: Any, limits: Limits) -> bytes:
