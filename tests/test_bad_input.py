@@ -66,7 +66,7 @@ def _traced(function: Any, inputs: list[Any]) -> Any:
 
 
 QUIET = settings(
-    max_examples=25, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=15, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -84,9 +84,9 @@ def test_bad_input_gives_a_result_or_one_clear_error(row: Row) -> None:
     def check(data: Any) -> None:
         message = _refusal(call, data.draw(tampered(row)))
         assert message is None or ("eceived" in message and any(name in message for name in names))
-        assert [v.shape for v in _traced(call, _abstract(row))] == [v.shape for v in good]
 
     check()
+    assert [v.shape for v in _traced(call, _abstract(row))] == [v.shape for v in good]
 
 
 def _refusal(call: Any, inputs: list[Any]) -> str | None:
