@@ -17,8 +17,8 @@ from jax import lax
 
 from singax import dispatch
 from singax.errors import ArgumentError, ShapeError
+from singax.ops.window import halves
 
-_SIDES = ("top", "bottom", "left", "right")
 _bar: Any = None
 
 
@@ -98,9 +98,10 @@ def get_padding_shape(
     counts = get_output_shape(pad_mode, input_spatial_shape, kernel_spatial_shape, strides_spatial)
     sizes = _triples(input_spatial_shape, kernel_spatial_shape, strides_spatial)
     for count, (size, kernel, stride) in zip(counts, sizes, strict=True):
-        whole = max((count - 1) * stride + kernel - size, 0)
-        pads += [whole // 2] * 2
-        odd += [0, whole % 2] if pad_mode == "SAME_UPPER" else [whole % 2, 0]
+        begin, end = halves(max((count - 1) * stride + kernel - size, 0), pad_mode == "SAME_UPPER")
+        shared = min(begin, end)
+        pads += [shared, shared]
+        odd += [begin - shared, end - shared]
     return pads, odd
 
 
@@ -156,7 +157,7 @@ def post_order_recursive(root: Any, root_t: Any) -> tuple[OrderedDict, OrderedDi
 
 def _amounts(odd_padding: Sequence[int]) -> tuple[int, ...]:
     found = tuple(odd_padding)
-    if len(found) != len(_SIDES) or any(not isinstance(n, int) or n < 0 for n in found):
+    if len(found) != 4 or any(not isinstance(n, int) or n < 0 for n in found):
         raise ArgumentError(f"odd_padding must be four integers (top, bottom, left, right). Received: {odd_padding!r}")
     return found
 
