@@ -154,7 +154,7 @@ class Executor:
 
     def _traced(self, start: int, stop: int, values: Values, key: Any, reason: str) -> Piece:
         dynamic = tuple(name for name, value in values.items() if _is_dynamic(value))
-        static = {name: value for name, value in values.items() if name not in set(dynamic)}
+        static = {name: value for name, value in values.items() if not _is_dynamic(value)}
         known: Values = {}
         made = [name for node in self.nodes[start:stop] for name in node.outputs if name]
         wanted = [name for name in made if self._last_read.get(name, -1) >= stop]
