@@ -111,11 +111,15 @@ class Module(StatefulLayer):
         super().__init_subclass__(**kwargs)
 
     @classmethod
-    def from_onnx(cls, model: Any) -> Any:
-        """An ONNX file (a path, bytes, or an `onnx.ModelProto`) as a model that trains: see `sonnx.SONNXModel`."""
+    def from_onnx(cls, model: Any, device: Any = None) -> Any:
+        """An ONNX file (a path, bytes, or an `onnx.ModelProto`) as a model that trains: see `sonnx.SONNXModel`.
+
+        Without a `device` a subclass is called with the model alone.
+        """
         from singax.sonnx import SONNXModel
 
-        return (cls if issubclass(cls, SONNXModel) else SONNXModel)(model)
+        made = cls if issubclass(cls, SONNXModel) else SONNXModel
+        return made(model) if device is None else made(model, device=device)
 
     # -- compile, train, eval -----------------------------------------------------------------------------------
 
