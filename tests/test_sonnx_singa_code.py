@@ -283,9 +283,11 @@ def test_the_device_of_a_model_holds_its_weights_and_computes() -> None:
     other = module.Module.from_onnx(vision(), device="cpu:3")
     assert {t.device.jax_device for t in other.get_states().values()} == {place}
     assert {t.device.jax_device for t in other.until("p").get_states().values()} == {place}
+    other = copy.deepcopy(other)
     other.eval()
     y = other(X)[0]
     assert y.data.devices() == {place}
+    assert other.sg_ir.dev == place
     np.testing.assert_allclose(y.to_numpy(), expected(), rtol=1e-5, atol=1e-6)
     trained = ByRep(vision(), device.create(f"cpu:{3}"))
     trained.optimizer = opt.SGD(lr=0.01, momentum=0.9)

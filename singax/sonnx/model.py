@@ -69,11 +69,11 @@ class SONNXModel(Module):
 
     def __init__(self, model: Any, device: Any = None) -> None:
         super().__init__()
-        self._place = place_of(device)
-        self._take(found_weights(model if isinstance(model, Model) else load(model)))
+        self._take(found_weights(model if isinstance(model, Model) else load(model)), place_of(device))
         self._file = os.fspath(model) if isinstance(model, str | os.PathLike) else ""
 
-    def _take(self, weights: Weights) -> None:
+    def _take(self, weights: Weights, place: Any) -> None:
+        self._known = _Known(weights.parameters, place)
         self._model, graph = weights.model, weights.model.graph
         self._cuts: dict[Any, Model] = {}
         for name, value in {**weights.parameters, **weights.states}.items():
@@ -83,12 +83,11 @@ class SONNXModel(Module):
         self._weights = (*parameters, *states)
         self.register_tensors({_path(name): tensor for name, tensor in (parameters | states).items()})
         self._count_draws()
-        self._known = _Known({n: v for n, v in weights.parameters.items() if v.size <= MOST_KNOWN_ELEMENTS})
         defaults = {*graph.constants, *self._weights}
         self._inputs = tuple(info for info in graph.inputs if info.name not in defaults)
 
     def _tensor(self, name: str, value: np.ndarray, trains: bool) -> Tensor:
-        return Tensor(data=value, device=self._place, requires_grad=trains, stores_grad=trains, name=name)
+        return Tensor(data=value, device=self._known.place, requires_grad=trains, stores_grad=trains, name=name)
 
     def _count_draws(self) -> None:
         """A state that counts the training forwards of a model with seeded random nodes."""
@@ -103,7 +102,7 @@ class SONNXModel(Module):
         """The same weights as a `SingaRep`: `self.sg_ir.run(x)` is the forward of this class."""
         rep: SingaRep | None = self.__dict__.get("_rep")
         if rep is None:
-            rep = self.__dict__["_rep"] = SingaRep(self._model, self._place, net=self)
+            rep = self.__dict__["_rep"] = SingaRep(self._model, self._known.place, net=self)
         return rep
 
     def weights(self) -> dict[str, np.ndarray]:
@@ -186,8 +185,7 @@ class SONNXModel(Module):
             parts[0 if tensor.stores_grad else 1][key] = tensor.to_numpy()
         made = SONNXModel.__new__(SONNXModel)
         Module.__init__(made)
-        made._place = self._place
-        made._take(Weights(_with_graph(self._model, cut), *parts))
+        made._take(Weights(_with_graph(self._model, cut), *parts), self._known.place)
         made._file = self._file
         return made
 
@@ -202,10 +200,11 @@ class SONNXModel(Module):
 
 
 class _Known:
-    """The file's values of small parameters; no member of the tree."""
+    """The file's values of small parameters, and where the weights were put; no member of the tree."""
 
-    def __init__(self, values: dict[str, np.ndarray]) -> None:
-        self.values = values
+    def __init__(self, values: dict[str, np.ndarray], place: Any) -> None:
+        self.values = {name: value for name, value in values.items() if value.size <= MOST_KNOWN_ELEMENTS}
+        self.place = place
 
     def __deepcopy__(self, memo: Any) -> _Known:
         return self
