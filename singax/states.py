@@ -13,6 +13,7 @@ from singax import device as devices
 from singax import files, mode
 from singax.dtypes import float16
 from singax.errors import ArgumentError, NameMismatchError, ShapeError, StateError
+from singax.freezing import Freezing
 from singax.layer import tree
 from singax.layer.base import Layer
 from singax.ledger import Ledger
@@ -30,6 +31,7 @@ class StatefulLayer(Layer):
     _ledger: Ledger
     _generator: devices.Generator
     _compute_dtype: np.dtype | None
+    _freezing: Freezing
 
     # -- state --------------------------------------------------------------------------------------------------
 
@@ -55,6 +57,37 @@ class StatefulLayer(Layer):
         for path, value in states.items():
             dtype = known[path].get().dtype
             known[path].set(value.astype(dtype) if isinstance(value, jax.Array) else np.array(value, dtype))
+
+    # -- freezing -----------------------------------------------------------------------------------------------
+
+    def freeze(self, *patterns: str) -> None:
+        """Stop training the parameters whose paths match: `model.freeze("encoder.*")`; without a pattern, all.
+
+        They get no gradient, no update and no slot of an optimizer (one that is there is dropped, its momentum too);
+        their `requires_grad` is False. `*` stands for dots as well. May be called before the parameters exist: the
+        patterns hold for those to come, and for each path the last call that matches it decides. What is compiled is
+        compiled once more when it runs next.
+
+        **Raises** `NameMismatchError` for a pattern that matches no parameter: at once if all have been created, else
+        at the end of `compile`.
+        """
+        self._change_freezing(patterns, trains=False)
+
+    def unfreeze(self, *patterns: str) -> None:
+        """Train the parameters whose paths match (without a pattern, all) again: the opposite of `freeze`."""
+        self._change_freezing(patterns, trains=True)
+
+    def _change_freezing(self, patterns: tuple[str, ...], trains: bool) -> None:
+        if mode.local.step is not None or mode.local.frame is not None:
+            raise StateError("freeze and unfreeze are called between steps, not inside a forward or a step")
+        changed = self._freezing.add(self, patterns or ("*",), trains)
+        if not trains:
+            cells, root = {id(tensor._cell) for tensor in changed}, self._root
+            for owner in (root if isinstance(root, StatefulLayer) else self)._ledger.owners():
+                owner.forget(cells)
+
+    def _parameters_made(self) -> None:
+        self._freezing.settle(self)
 
     TENSOR_DICT_FILENAME, STATES_ATTR_FILENAME = f"/{files.ARRAYS}", f"/{files.ATTRIBUTES}"
     MODEL_STATE_TYPE, AUX_STATE_TYPE = files.MODEL_STATE, files.AUXILIARY_STATE
@@ -85,6 +118,7 @@ class StatefulLayer(Layer):
         """The flat state, brought up to date if layers, Tensors or optimizers have come or gone."""
         if self._bank_version != tree.structure_version() or self._bank.stolen:
             tree.name_members(self)
+            self._parameters_made()
             for owner in self._ledger.owners():
                 owner.expect_underflow(self._compute_dtype == float16)
             _adopt_in_stable_order(self._bank, _unique(self._named_cells()))

@@ -24,7 +24,7 @@ HOUSE = [
     ["tensor"],
     ["initializer", "autograd", "singa_wrap"],
     ["layer"],
-    ["arguments", "ledger", "metric"],
+    ["arguments", "freezing", "ledger", "metric"],
     ["program"],
     ["functional", "states"],
     ["module"],

@@ -180,6 +180,8 @@ def decide_draws(layer: Branch) -> None:
         if isinstance(value, Deferred) and value.draw is None:
             source = functools.partial(host_source, devices.randomness.seed, prefix + path)
             value.draw = functools.partial(_draw, value.recipe, source, value.shape, value.dtype)
+    for _, member in tree.layers(root):
+        member._parameters_made()
 
 
 def _draw(recipe: Any, source: Callable[[], Any], shape: Any, dtype: np.dtype) -> Any:

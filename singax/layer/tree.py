@@ -95,6 +95,9 @@ class Branch:
     def initialize(self, *inputs: Any) -> None:
         """Create the parameters from the first inputs (only their shapes and dtypes are known)."""
 
+    def _parameters_made(self) -> None:
+        """Called when parameters below may have been created."""
+
     @property
     def _path(self) -> str:
         """Where the layer stands in its model, such as `block1.conv`; empty for a root."""

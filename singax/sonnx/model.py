@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -10,13 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from singax import mode
 from singax.errors import ArgumentError, DTypeError, ModelFileError, NameMismatchError, ShapeError
 from singax.module import Module
+from singax.sonnx.importer.draws import has_seeds
 from singax.sonnx.importer.graph import Graph, Model, ValueInfo, reads
 from singax.sonnx.importer.inside import InsideEvaluator, pruned, refuse_wide
 from singax.sonnx.importer.parameters import Weights, found_weights
 from singax.sonnx.loader import load
-from singax.sonnx.rep import until_layer
+from singax.sonnx.rep import SingaRep, place_of, until_layer
 from singax.tensor import Tensor
 
 MOST_KNOWN_ELEMENTS = 4096
@@ -38,7 +41,11 @@ class SONNXModel(Module):
 
     **Shapes** as the model declares; `forward` returns the **list** of outputs, as SINGA does.
 
-    **Args** model: the path of a file, its bytes, or an `onnx.ModelProto`.
+    **Args** model: the path of a file, its bytes, or an `onnx.ModelProto`; device: where the weights are, and so where
+    it runs ("CPU", "CUDA:0", a `Device`, a sharding …; default: JAX's choice).
+
+    A random node with a seed draws the same in each evaluation; in training, one reproducible mask after the other
+    (the state `draws` counts them), whatever the seed of the device.
 
     **Raises** `ModelFileError` for a file that is broken, hostile or not supported; for a node that no compiled program
     can hold, when it is met; and for 64-bit floats, or integers beyond 32 bits, unless JAX's x64 is on.
@@ -56,25 +63,51 @@ class SONNXModel(Module):
     """
 
     _computes_wide = True
-    _internal: ClassVar[frozenset[str]] = Module._internal | {"_cuts"}  # type: ignore[misc]
+    _internal: ClassVar[frozenset[str]] = Module._internal | {"_cuts", "_rep"}  # type: ignore[misc]
+    _not_copied: ClassVar[frozenset[str]] = Module._not_copied | {"_rep"}  # type: ignore[misc]
+    is_graph = True
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, device: Any = None) -> None:
         super().__init__()
-        self._take(found_weights(model if isinstance(model, Model) else load(model)))
+        self._take(found_weights(model if isinstance(model, Model) else load(model)), place_of(device))
         self._file = os.fspath(model) if isinstance(model, str | os.PathLike) else ""
 
-    def _take(self, weights: Weights) -> None:
+    def _take(self, weights: Weights, place: Any) -> None:
+        self._known = _Known(weights.parameters, place)
         self._model, graph = weights.model, weights.model.graph
         self._cuts: dict[Any, Model] = {}
         for name, value in {**weights.parameters, **weights.states}.items():
             refuse_wide(value, f"tensor {name!r}")
-        parameters = {n: Tensor(data=v, stores_grad=True, name=n) for n, v in weights.parameters.items()}
-        states = {n: Tensor(data=v, requires_grad=False, name=n) for n, v in weights.states.items()}
+        parameters = {n: self._tensor(n, v, True) for n, v in weights.parameters.items()}
+        states = {n: self._tensor(n, v, False) for n, v in weights.states.items()}
         self._weights = (*parameters, *states)
         self.register_tensors({_path(name): tensor for name, tensor in (parameters | states).items()})
-        self._known = _Known({n: v for n, v in weights.parameters.items() if v.size <= MOST_KNOWN_ELEMENTS})
+        self._count_draws()
         defaults = {*graph.constants, *self._weights}
         self._inputs = tuple(info for info in graph.inputs if info.name not in defaults)
+
+    def _tensor(self, name: str, value: np.ndarray, trains: bool) -> Tensor:
+        return Tensor(data=value, device=self._known.place, requires_grad=trains, stores_grad=trains, name=name)
+
+    def _count_draws(self) -> None:
+        """A state that counts the training forwards of a model with seeded random nodes."""
+        self._draws = ""
+        if has_seeds(self._model):
+            names = (f"draws{'_' * count}" for count in itertools.count())
+            self._draws = next(name for name in names if name not in self._registered)
+            self.register_tensors({self._draws: self._tensor(self._draws, np.zeros(1, np.int32), False)})
+
+    @property
+    def sg_ir(self) -> SingaRep:
+        """The same weights as a `SingaRep`: `self.sg_ir.run(x)` is the forward of this class."""
+        rep: SingaRep | None = self.__dict__.get("_rep")
+        if rep is None:
+            rep = self.__dict__["_rep"] = SingaRep(self._model, self._known.place, net=self)
+        return rep
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """The weights and running statistics under their ONNX names, as NumPy arrays."""
+        return {name: self._registered[_path(name)].to_numpy() for name in self._weights}
 
     # -- running ----------------------------------------------------------------------------------------------------
 
@@ -96,7 +129,8 @@ class SONNXModel(Module):
         cut = self._cut(last_layers, tuple(aux_output))
         values = {name: self._registered[_path(name)].data for name in self._weights}
         values.update(self._given(inputs))
-        evaluator = InsideEvaluator(cut, self._known.values)
+        drawn = self._registered[self._draws].data if self._draws and mode.training else None
+        evaluator = InsideEvaluator(cut, self._known.values, drawn)
         try:
             outputs = evaluator.outputs(values)
         except ModelFileError as error:
@@ -105,6 +139,8 @@ class SONNXModel(Module):
         for name, value in evaluator.new_states().items():
             if _path(name) in self._registered:
                 self._registered[_path(name)].data = value
+        if drawn is not None:
+            self._registered[self._draws].data = drawn + 1
         return outputs
 
     def _cut(self, last_layers: int | None, aux_output: tuple[str, ...]) -> Model:
@@ -149,7 +185,7 @@ class SONNXModel(Module):
             parts[0 if tensor.stores_grad else 1][key] = tensor.to_numpy()
         made = SONNXModel.__new__(SONNXModel)
         Module.__init__(made)
-        made._take(Weights(_with_graph(self._model, cut), *parts))
+        made._take(Weights(_with_graph(self._model, cut), *parts), self._known.place)
         made._file = self._file
         return made
 
@@ -164,10 +200,11 @@ class SONNXModel(Module):
 
 
 class _Known:
-    """The file's values of small parameters; no member of the tree."""
+    """The file's values of small parameters, and where the weights were put; no member of the tree."""
 
-    def __init__(self, values: dict[str, np.ndarray]) -> None:
-        self.values = values
+    def __init__(self, values: dict[str, np.ndarray], place: Any) -> None:
+        self.values = {name: value for name, value in values.items() if value.size <= MOST_KNOWN_ELEMENTS}
+        self.place = place
 
     def __deepcopy__(self, memo: Any) -> _Known:
         return self

@@ -13,6 +13,7 @@ import numpy as np
 from singax import dispatch, mode
 from singax.errors import ModelFileError
 from singax.mode import traced
+from singax.sonnx.importer.draws import numbered
 from singax.sonnx.importer.evaluate import Evaluator, Scope
 from singax.sonnx.importer.graph import Graph, Model, Node, subgraphs
 from singax.sonnx.registry import Call, NeedsHost
@@ -24,11 +25,13 @@ _WIDE_MARKS = "Explicitly requested dtype .*64"
 class InsideEvaluator(Evaluator):
     """Evaluates a graph in a frame. `updates` are the new running statistics, by the names of their states.
 
-    `known` has the file's values of parameters, for operators that must know one while tracing.
+    `known` has the file's values of parameters, for operators that must know one while tracing. `drawn` is the number
+    (1,) of the training forward, for nodes with a seed; None: they draw the same each time.
     """
 
-    def __init__(self, model: Model, known: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, model: Model, known: Mapping[str, np.ndarray], drawn: Any = None) -> None:
         super().__init__(model, None, known, mode.training)
+        self.drawn = drawn
         self.updates: dict[str, Any] = {}
         self._values: dict[int, np.ndarray] = {}
 
@@ -58,8 +61,11 @@ class InsideEvaluator(Evaluator):
         return found if found is not None else super().known_value(name, value, scope)
 
     def random_key(self, call: Call) -> jax.Array:
-        """The seed's key for a node with a seed, else the next one of the step."""
-        return super().random_key(call) if call.attribute("seed") is not None else dispatch.next_key()
+        """The next key of the step; for a node with a seed one made of the seed, its output's name and the count."""
+        if call.attribute("seed") is None:
+            return dispatch.next_key()
+        key = super().random_key(call)
+        return key if self.drawn is None else numbered(key, call.node, self.drawn[0])
 
     def _results(self, node: Node, inputs: list[Any], scope: Scope, opsets: Mapping[str, int]) -> Sequence[Any]:
         _check_width(node, inputs)

@@ -27,6 +27,7 @@ from singax.sonnx.operators import (
     sequences,
     shapes,
     signal,
+    tokens,
     training,
     trees,
     vision,
