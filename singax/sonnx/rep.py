@@ -12,7 +12,8 @@ from singax import device as devices
 from singax.errors import ArgumentError, DTypeError, NameMismatchError, ShapeError
 from singax.sonnx.importer.graph import Graph, Model, ValueInfo
 from singax.sonnx.importer.pieces import Executor, lifted
-from singax.sonnx.loader import load
+from singax.sonnx.loader import Limits, load
+from singax.sonnx.loader.door import DEFAULT_LIMITS
 
 
 class Described(NamedTuple):
@@ -30,9 +31,10 @@ class SingaRep:
     graph needs the host (`report()` says where and why).
     """
 
-    def __init__(self, model: Model, device: Any = None, most_trips: int | None = None) -> None:
+    def __init__(self, model: Model, device: Any = None, **options: Any) -> None:
         self.model, self.dev = lifted(model), devices.as_place(device.lower() if isinstance(device, str) else device)
-        self.executor = Executor(self.model, most_trips=most_trips)
+        self._options = options
+        self.executor = Executor(self.model, **options)
         self._cut: dict[Any, Executor] = {}
         graph = self.model.graph
         wanted = [info for info in graph.inputs if info.name not in graph.constants]
@@ -68,7 +70,7 @@ class SingaRep:
         key = (last_layers, aux_output)
         if key not in self._cut:
             known = set(self.model.graph.constants)
-            self._cut[key] = Executor(until_layer(self.model, last_layers, aux_output, known))
+            self._cut[key] = Executor(until_layer(self.model, last_layers, aux_output, known), **self._options)
         return self._cut[key]
 
     def report(self) -> str:
@@ -153,13 +155,27 @@ def _anonymous(name: str) -> ValueInfo:
     return ValueInfo(name, None, None)
 
 
-def prepare(model: Any, device: Any = None, **options: Any) -> SingaRep:
+def prepare(
+    model: Any,
+    device: Any = None,
+    *,
+    most_trips: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    check_indices: bool = True,
+    **options: Any,
+) -> SingaRep:
     """A model file, its bytes, or an `onnx.ModelProto`, checked and ready to run.
 
-    **Args** device: where it runs, such as "CPU" or "CUDA:0" (default: JAX's choice); most_trips: the largest number of
-    iterations of a Loop; other options, such as SINGA's `init_inputs`, are ignored.
+    **Args**
+      device: where it runs, such as "CPU" or "CUDA:0" (default: JAX's choice).
+      most_trips: the largest number of iterations of a Loop (default: any).
+      limits: how large the file and its parts may be, and in `run_bytes` what its values may take.
+      check_indices: whether indices, lengths and divisors that come from data are watched, so that `run` raises for
+        one that does not fit; else what is gathered from out of range is NaN, or an extreme integer, and an integer
+        divided by 0 is whatever XLA makes of it.
+      options: others, such as SINGA's `init_inputs`, are ignored.
 
     **Raises** `ModelFileError` for a file that is broken, hostile or not supported.
     """
-    made = model if isinstance(model, Model) else load(model)
-    return SingaRep(made, device, options.get("most_trips"))
+    made = model if isinstance(model, Model) else load(model, limits)
+    return SingaRep(made, device, most_trips=most_trips, most_bytes=limits.run_bytes, check_indices=check_indices)

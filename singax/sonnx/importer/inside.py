@@ -13,6 +13,7 @@ import numpy as np
 from singax import dispatch, mode
 from singax.errors import ModelFileError
 from singax.mode import traced
+from singax.sonnx.importer.budget import DEFAULT_BYTES
 from singax.sonnx.importer.evaluate import Evaluator, Scope
 from singax.sonnx.importer.graph import Graph, Model, Node, subgraphs
 from singax.sonnx.registry import Call, NeedsHost
@@ -27,8 +28,8 @@ class InsideEvaluator(Evaluator):
     `known` has the file's values of parameters, for operators that must know one while tracing.
     """
 
-    def __init__(self, model: Model, known: Mapping[str, np.ndarray]) -> None:
-        super().__init__(model, None, known, mode.training)
+    def __init__(self, model: Model, known: Mapping[str, np.ndarray], most_bytes: int = DEFAULT_BYTES) -> None:
+        super().__init__(model, None, known, mode.training, most_bytes=most_bytes)
         self.updates: dict[str, Any] = {}
         self._values: dict[int, np.ndarray] = {}
 
