@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 from hostile_models import CASES, SECRET, good
+from hostile_runs import add_runs
 
+add_runs()
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKERS = 2
 WALL_SECONDS = 120

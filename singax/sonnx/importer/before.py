@@ -44,6 +44,25 @@ def refuse_division(op_type: str, a: Any, b: Any) -> None:
             raise ArgumentError(f"expected a quotient that {b.dtype} holds. Received: {least} / -1")
 
 
+def refuse_nonsense(node: Node, inputs: Inputs) -> None:
+    """Raise `ArgumentError` for known integers without a quotient, or known indices that are out of range."""
+    if node.op_type in ("Div", "Mod"):
+        refuse_division(node.op_type, *inputs)
+    elif node.op_type in ("Gather", "GatherElements", "Scatter", "ScatterElements"):
+        axis = node.attributes.get("axis", 0)
+        _refuse_index(inputs[1], np.shape(inputs[0])[axis])
+    elif node.op_type in ("GatherND", "ScatterND"):
+        batch = node.attributes.get("batch_dims", 0)
+        for place in range(np.shape(inputs[1])[-1]):
+            _refuse_index(inputs[1][..., place], np.shape(inputs[0])[batch + place])
+
+
+def _refuse_index(indices: np.ndarray, length: int) -> None:
+    if indices.size and (indices.min() < -length or indices.max() >= length):
+        wrong = indices[(indices < -length) | (indices >= length)]
+        raise ArgumentError(f"expected indices from {-length} to {length - 1}. Received: {wrong[0]}")
+
+
 def _leaves(values: Any) -> list[Any]:
     found: list[Any] = []
     for value in values:
@@ -142,7 +161,11 @@ def _non_zero(node: Node, inputs: Inputs) -> int:
 
 
 def _of_attribute(node: Node, inputs: Inputs) -> int:
-    return math.prod(max(n, 0) for n in node.attributes.get("shape") or [])
+    return _constant_of_shape(node, [None])
+
+
+def _window(node: Node, inputs: Inputs) -> int:
+    return (_ints(inputs, 0) or [0])[0]
 
 
 def _multinomial(node: Node, inputs: Inputs) -> int:
@@ -179,5 +202,6 @@ _RULES: Mapping[str, Callable[[Node, Inputs], int]] = {
     "Pad": _pad, "Gather": _gather, "GatherND": _gather_nd, "MatMul": _matmul, "Gemm": _gemm, "Einsum": _product,
     "MatMulInteger": _matmul, "NonZero": _non_zero, "RandomNormal": _of_attribute, "RandomUniform": _of_attribute,
     "Multinomial": _multinomial, "CenterCropPad": _crop_or_pad, "TfIdfVectorizer": _tf_idf,
-    "StringConcat": _concatenated_strings, "StringSplit": _split_strings,
+    "StringConcat": _concatenated_strings, "StringSplit": _split_strings, "HannWindow": _window,
+    "HammingWindow": _window, "BlackmanWindow": _window,
 }  # fmt: skip

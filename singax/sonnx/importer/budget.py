@@ -65,6 +65,8 @@ class Budget:
 
     def _check_one(self, node: Node, value: Any) -> None:
         size = bytes_of(value)
+        if size and min(value.shape, default=0) < 0:
+            raise ModelFileError("", node.where, "shape", "sizes of 0 or more", str(list(value.shape)))
         if size > self.most:
             refuse(node.where, self.most, f"{size} for {value.dtype}{list(value.shape)}")
         if isinstance(value, np.ndarray) and value.base is None:

@@ -110,11 +110,11 @@ class Evaluator:
             return host.run(node, [host.as_numpy(value) for value in inputs], opsets)
 
     def _folded(self, node: Node, inputs: list[Any], opsets: Mapping[str, int]) -> Sequence[Any]:
-        if node.op_type in ("Div", "Mod"):
-            try:
-                before.refuse_division(node.op_type, *inputs)
-            except SingaxError as error:
-                raise ModelFileError("", node.where, "inputs", str(error), described(inputs)) from error
+        try:
+            before.refuse_nonsense(node, inputs)
+        except (SingaxError, *FROM_BELOW) as error:
+            found = described(inputs)
+            raise ModelFileError("", node.where, "inputs", str(error).removeprefix("expected "), found) from error
         return host.run(node, inputs, opsets)
 
     def _guarded(self, handler: Any, call: Call) -> Any:
@@ -128,7 +128,7 @@ class Evaluator:
         except MemoryError as error:
             raise ModelFileError("", call.node.where, "memory", "as much as the node needs", "less") from error
         except (SingaxError, *FROM_BELOW) as error:
-            text = (str(error).splitlines() or [""])[0]
+            text = (str(error).splitlines() or [""])[0].removeprefix("expected ")
             raise ModelFileError("", call.node.where, "inputs", text, described(call.inputs)) from error
 
     def _call(self, function: Function, node: Node, inputs: list[Any], opsets: Mapping[str, int]) -> list[Any]:

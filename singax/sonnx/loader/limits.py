@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 _MOST_MEMORY = 64 * GIB
 
 
+@functools.cache
 def _memory() -> int:
     """The memory that this process may use, where the system tells: what the machine has, less if a limit is set."""
     return max(min(_MOST_MEMORY, *(found() for found in (_machine, _address_space, _container))), MIB)
