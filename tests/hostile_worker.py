@@ -113,6 +113,7 @@ def main() -> None:
     for warm in sys.argv[1:]:
         prepare(load(pathlib.Path(warm))).run([np.ones(2, np.float32)])
     sys.addaudithook(_watch)
+    print("ready", flush=True)
     for line in sys.stdin:
         folder = line.rstrip("\n")
         if folder == "crash":  # for the test of the test

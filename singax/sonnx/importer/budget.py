@@ -55,6 +55,13 @@ class Budget:
         self._admit(node, count * size, f"{count} elements of {size} bytes")
         return count
 
+    def admit(self, node: Node, sizes: Iterable[int], dtype: Any) -> None:
+        """Raise if an array of these sizes is too large, or has a negative one."""
+        shape = list(sizes)
+        if min(shape, default=0) < 0:
+            raise ModelFileError("", node.where, "shape", "sizes of 0 or more", str(shape))
+        self._admit(node, math.prod(shape) * _item_bytes(dtype), f"{dtype}{shape}")
+
     def check(self, node: Node, inputs: Iterable[Any], results: Iterable[Any]) -> None:
         """Raise if a result is too large, or with the other known ones."""
         given = {id(value) for value in inputs}
@@ -65,7 +72,7 @@ class Budget:
 
     def _check_one(self, node: Node, value: Any) -> None:
         size = bytes_of(value)
-        if size and min(value.shape, default=0) < 0:
+        if size < 0 or min(getattr(value, "shape", ()), default=0) < 0:
             raise ModelFileError("", node.where, "shape", "sizes of 0 or more", str(list(value.shape)))
         if size > self.most:
             refuse(node.where, self.most, f"{size} for {value.dtype}{list(value.shape)}")

@@ -23,8 +23,8 @@ _RANDOM = frozenset(
 _WINDOWED = frozenset(
     {
         "Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv", "MaxPool", "AveragePool", "LpPool",
-        "MaxUnpool", "MaxRoiPool", "RoiAlign", "Col2Im", "AffineGrid", "GridSample", "Resize", "Upsample", "DFT", "STFT",
-        "HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix",
+        "MaxUnpool", "MaxRoiPool", "RoiAlign", "Col2Im", "AffineGrid", "GridSample", "Resize", "Upsample", "DFT",
+        "STFT", "HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix",
     }
 )  # fmt: skip
 """Their sizes come from attributes in many ways, and nobody computes indices with them."""

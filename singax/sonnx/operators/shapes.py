@@ -11,6 +11,7 @@ from jax import lax
 
 from singax import ops
 from singax.errors import ArgumentError, ShapeError
+from singax.ops.checks import one_of
 from singax.sonnx.importer.budget import MOST_FOLDED
 from singax.sonnx.operators.elementwise import dtype_of
 from singax.sonnx.operators.indices import fill_mode, in_range, within
@@ -252,6 +253,7 @@ def pad(call: Call, x: Array, *_: Array) -> Array:
     both = [(0, 0)] * rank
     for k, axis in enumerate(axes):
         both[axis] = (pads[k], pads[len(axes) + k])
+    call.evaluator.budget.admit(call.node, [n + a + b for n, (a, b) in zip(np.shape(x), both, strict=True)], x.dtype)
     value = call.inputs[2] if len(call.inputs) > 2 and call.inputs[2] is not None else call.attribute("value", 0.0)
     return padded(x, both, call.attribute("mode", "constant"), value)
 
@@ -262,7 +264,26 @@ def padded(x: Array, both: list[tuple[int, int]], mode: str, value: Any = 0) -> 
     if mode == "constant":
         return lax.pad(x, jnp.asarray(value, x.dtype).reshape(()), [(a, b, 0) for a, b in both])
     cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, both, strict=True))
-    return jnp.pad(x[cut], [(max(a, 0), max(b, 0)) for a, b in both], mode=mode)
+    x, more = x[cut], [(max(a, 0), max(b, 0)) for a, b in both]
+    if all(max(pair) < max(n, 2) for n, pair in zip(x.shape, more, strict=True)):
+        return jnp.pad(x, more, mode=mode)
+    for axis, pair in enumerate(more):
+        x = jnp.take(x, _places(x.shape[axis], pair, mode), axis)
+    return x
+
+
+def _places(size: int, pair: tuple[int, int], mode: str) -> Array:
+    """Which entry of an axis stands at each place of the padded one, however often they repeat."""
+    one_of("Pad", "mode", mode, ("reflect", "edge", "wrap"))
+    if not size:
+        raise ShapeError(f"expected entries to repeat along an axis. Received: pads {pair} for none")
+    places = jnp.arange(-pair[0], size + pair[1])
+    if mode == "edge":
+        return jnp.clip(places, 0, size - 1)
+    if mode == "wrap":
+        return places % size
+    turn = max(2 * size - 2, 1)
+    return jnp.minimum(places % turn, (-places) % turn)
 
 
 @onnx_operator("NonZero", "Unique", "Compress", "NonMaxSuppression")
