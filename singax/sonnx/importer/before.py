@@ -99,6 +99,13 @@ def _tile(node: Node, inputs: Inputs) -> int:
     return math.prod(_shape(inputs)) * math.prod(max(n, 0) for n in _ints(inputs, 1) or [])
 
 
+def _split(node: Node, inputs: Inputs) -> int:
+    count = node.attributes.get("num_outputs", len(node.outputs))
+    if count != len(node.outputs):
+        raise ArgumentError(f"{len(node.outputs)} in num_outputs. Received: {count}")
+    return math.prod(_shape(inputs))
+
+
 def _range(node: Node, inputs: Inputs) -> int:
     first, last, step = (np.asarray(value).reshape(()).item() for value in inputs[:3])
     if step == 0:
@@ -198,7 +205,7 @@ def _split_strings(node: Node, inputs: Inputs) -> int:
 
 
 _RULES: Mapping[str, Callable[[Node, Inputs], int]] = {
-    "Expand": _expand, "Tile": _tile, "Range": _range, "ConstantOfShape": _constant_of_shape, "OneHot": _one_hot,
+    "Expand": _expand, "Tile": _tile, "Split": _split, "Range": _range, "ConstantOfShape": _constant_of_shape, "OneHot": _one_hot,
     "Pad": _pad, "Gather": _gather, "GatherND": _gather_nd, "MatMul": _matmul, "Gemm": _gemm, "Einsum": _product,
     "MatMulInteger": _matmul, "NonZero": _non_zero, "RandomNormal": _of_attribute, "RandomUniform": _of_attribute,
     "Multinomial": _multinomial, "CenterCropPad": _crop_or_pad, "TfIdfVectorizer": _tf_idf,

@@ -168,6 +168,8 @@ def split(call: Call, x: Array, _: Array = None) -> tuple[Array, ...]:
     length = np.shape(x)[axis]
     if sizes is None:
         count = call.attribute("num_outputs", call.outputs)
+        if count != call.outputs:
+            raise ArgumentError(f"expected num_outputs {call.outputs}, as there are outputs. Received: {count}")
         each = -(-length // count)
         sizes = [max(min(each, length - k * each), 0) for k in range(count)]
     if sum(sizes) != length:
