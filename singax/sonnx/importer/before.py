@@ -205,7 +205,8 @@ def _split_strings(node: Node, inputs: Inputs) -> int:
 
 
 _RULES: Mapping[str, Callable[[Node, Inputs], int]] = {
-    "Expand": _expand, "Tile": _tile, "Split": _split, "Range": _range, "ConstantOfShape": _constant_of_shape, "OneHot": _one_hot,
+    "Expand": _expand, "Tile": _tile, "Split": _split,
+    "Range": _range, "ConstantOfShape": _constant_of_shape, "OneHot": _one_hot,
     "Pad": _pad, "Gather": _gather, "GatherND": _gather_nd, "MatMul": _matmul, "Gemm": _gemm, "Einsum": _product,
     "MatMulInteger": _matmul, "NonZero": _non_zero, "RandomNormal": _of_attribute, "RandomUniform": _of_attribute,
     "Multinomial": _multinomial, "CenterCropPad": _crop_or_pad, "TfIdfVectorizer": _tf_idf,
