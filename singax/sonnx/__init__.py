@@ -2,7 +2,7 @@
 
 from singax.sonnx import operators
 from singax.sonnx.backend import SingaBackend, run_model, run_node, supports_device
-from singax.sonnx.loader import load
+from singax.sonnx.loader import Limits, load
 from singax.sonnx.model import SONNXModel
 from singax.sonnx.nodes import (
     NP_TYPE_TO_SINGA_SUPPORT_TYPE,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -18,7 +19,8 @@ from singax.sonnx.importer.draws import has_seeds
 from singax.sonnx.importer.graph import Graph, Model, ValueInfo, reads
 from singax.sonnx.importer.inside import InsideEvaluator, pruned, refuse_wide
 from singax.sonnx.importer.parameters import Weights, found_weights
-from singax.sonnx.loader import load
+from singax.sonnx.loader import Limits, load
+from singax.sonnx.loader.door import DEFAULT_LIMITS
 from singax.sonnx.rep import SingaRep, place_of, until_layer
 from singax.tensor import Tensor
 
@@ -41,11 +43,18 @@ class SONNXModel(Module):
 
     **Shapes** as the model declares; `forward` returns the **list** of outputs, as SINGA does.
 
-    **Args** model: the path of a file, its bytes, or an `onnx.ModelProto`; device: where the weights are, and so where
-    it runs ("CPU", "CUDA:0", a `Device`, a sharding …; default: JAX's choice).
+    **Args**
+      model: the path of a file, its bytes, or an `onnx.ModelProto`.
+      device: where the weights are, and so where it runs ("CPU", "CUDA:0", a `Device`, a sharding …; default: JAX's
+        choice).
+      limits: how large the file, its parts and its values may be.
 
     A random node with a seed draws the same in each evaluation; in training, one reproducible mask after the other
     (the state `draws` counts them), whatever the seed of the device.
+
+    Indices that come from data cannot raise inside a program that trains: what is gathered from out of range is NaN,
+    or an extreme integer; what is scattered there is dropped; an integer divided by 0 is whatever XLA makes of it (−1).
+    `prepare` raises for them.
 
     **Raises** `ModelFileError` for a file that is broken, hostile or not supported; for a node that no compiled program
     can hold, when it is met; and for 64-bit floats, or integers beyond 32 bits, unless JAX's x64 is on.
@@ -67,9 +76,12 @@ class SONNXModel(Module):
     _not_copied: ClassVar[frozenset[str]] = Module._not_copied | {"_rep"}  # type: ignore[misc]
     is_graph = True
 
-    def __init__(self, model: Any, device: Any = None) -> None:
+    _most_bytes = DEFAULT_LIMITS.run_bytes
+
+    def __init__(self, model: Any, device: Any = None, limits: Limits = DEFAULT_LIMITS) -> None:
         super().__init__()
-        self._take(found_weights(model if isinstance(model, Model) else load(model)), place_of(device))
+        self._take(found_weights(model if isinstance(model, Model) else load(model, limits)), place_of(device))
+        self._most_bytes = limits.run_bytes
         self._file = os.fspath(model) if isinstance(model, str | os.PathLike) else ""
 
     def _take(self, weights: Weights, place: Any) -> None:
@@ -111,10 +123,12 @@ class SONNXModel(Module):
 
     # -- running ----------------------------------------------------------------------------------------------------
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _check_arguments(cls)
+
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
-        for value in inputs:
-            if isinstance(value, np.ndarray | np.generic):
-                refuse_wide_integers(np.asarray(value))
+        refuse_narrowing(inputs, kwargs)
         return super().__call__(*inputs, **kwargs)
 
     def forward(self, *inputs: Any, aux_output: Sequence[str] = (), last_layers: int | None = None) -> list[Any]:
@@ -130,7 +144,7 @@ class SONNXModel(Module):
         values = {name: self._registered[_path(name)].data for name in self._weights}
         values.update(self._given(inputs))
         drawn = self._registered[self._draws].data if self._draws and mode.training else None
-        evaluator = InsideEvaluator(cut, self._known.values, drawn)
+        evaluator = InsideEvaluator(cut, self._known.values, drawn, self._most_bytes)
         try:
             outputs = evaluator.outputs(values)
         except ModelFileError as error:
@@ -186,7 +200,7 @@ class SONNXModel(Module):
         made = SONNXModel.__new__(SONNXModel)
         Module.__init__(made)
         made._take(Weights(_with_graph(self._model, cut), *parts), self._known.place)
-        made._file = self._file
+        made._file, made._most_bytes = self._file, self._most_bytes
         return made
 
     def _outputs_named(self, name: str) -> list[str]:
@@ -223,6 +237,29 @@ def _read(graph: Graph) -> set[str]:
     return {name for node in graph.nodes for name in reads(node)} | {info.name for info in graph.outputs}
 
 
+def _check_arguments(model: type[SONNXModel]) -> None:
+    """Let forward and the steps that a class defines refuse what they would narrow."""
+    for name in ({"forward"} | model._step_names) & set(model.__dict__):
+        setattr(model, name, _refusing(model.__dict__[name]))
+
+
+def _refusing(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def checked(self: SONNXModel, *args: Any, **kwargs: Any) -> Any:
+        refuse_narrowing(args, kwargs)
+        return function(self, *args, **kwargs)
+
+    return checked
+
+
+def refuse_narrowing(*arguments: Any) -> None:
+    """`DTypeError` for NumPy integers among (nested) arguments that would not survive as 32 bits."""
+    if not jax.config.read("jax_enable_x64"):
+        for value in jax.tree.leaves(arguments):
+            if isinstance(value, np.ndarray | np.generic):
+                refuse_wide_integers(np.asarray(value))
+
+
 def refuse_wide_integers(value: np.ndarray) -> None:
     """`DTypeError` for integers that would not survive as 32 bits, while JAX's x64 is off."""
     if value.dtype not in (np.int64, np.uint64) or not value.size or jax.config.read("jax_enable_x64"):
@@ -233,6 +270,9 @@ def refuse_wide_integers(value: np.ndarray) -> None:
             f"expected integers of 32 bits, while JAX's x64 is off. Received {value.dtype} from {value.min()} "
             f"to {value.max()}"
         )
+
+
+_check_arguments(SONNXModel)
 
 
 def admitted(info: ValueInfo, value: Any) -> Any:

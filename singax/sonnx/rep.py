@@ -17,7 +17,8 @@ from singax.sonnx.importer import host
 from singax.sonnx.importer.evaluate import Evaluator, Scope
 from singax.sonnx.importer.graph import Graph, Model, Node, ValueInfo
 from singax.sonnx.importer.pieces import Executor, lifted
-from singax.sonnx.loader import load
+from singax.sonnx.loader import Limits, load
+from singax.sonnx.loader.door import DEFAULT_LIMITS
 from singax.sonnx.nodes import OnnxNode
 
 
@@ -49,10 +50,10 @@ class SingaRep:
     name, `layers` its nodes, each with a function that computes it.
     """
 
-    def __init__(self, model: Model, device: Any = None, most_trips: int | None = None, net: Any = None) -> None:
+    def __init__(self, model: Model, device: Any = None, net: Any = None, **options: Any) -> None:
         self.model, self.dev = lifted(model), place_of(device)
-        self._source, self._net = model, net
-        self.executor = Executor(self.model, most_trips=most_trips)
+        self._source, self._net, self._options = model, net, options
+        self.executor = Executor(self.model, **options)
         self._cut: dict[Any, Executor] = {}
         graph = self.model.graph
         wanted = [info for info in graph.inputs if info.name not in graph.constants]
@@ -125,7 +126,7 @@ class SingaRep:
         key = (last_layers, aux_output)
         if key not in self._cut:
             known = set(self.model.graph.constants)
-            self._cut[key] = Executor(until_layer(self.model, last_layers, aux_output, known))
+            self._cut[key] = Executor(until_layer(self.model, last_layers, aux_output, known), **self._options)
         return self._cut[key]
 
     def report(self) -> str:
@@ -222,14 +223,28 @@ def _named(node: Node, position: int) -> OnnxNode:
     return made
 
 
-def prepare(model: Any, device: Any = None, **options: Any) -> SingaRep:
+def prepare(
+    model: Any,
+    device: Any = None,
+    *,
+    most_trips: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    check_indices: bool = True,
+    **options: Any,
+) -> SingaRep:
     """A model file, its bytes, or an `onnx.ModelProto`, checked and ready to run.
 
-    **Args** device: where the weights are and the programs run: "CPU", "CUDA:0", a `Device` … (default: JAX's choice;
-    `DeviceNotFoundError` for one that this machine has not); most_trips: the largest number of
-    iterations of a Loop; other options, such as SINGA's `init_inputs`, are ignored.
+    **Args**
+      device: where the weights are and the programs run: "CPU", "CUDA:0", a `Device` … (default: JAX's choice).
+      most_trips: the largest number of iterations of a Loop (default: any).
+      limits: how large the file and its parts may be, and in `run_bytes` what its values may take.
+      check_indices: whether indices, lengths and divisors that come from data are watched, so that `run` raises for
+        one that does not fit; else what is gathered from out of range is NaN, or an extreme integer, and an integer
+        divided by 0 is whatever XLA makes of it.
+      options: others, such as SINGA's `init_inputs`, are ignored.
 
-    **Raises** `ModelFileError` for a file that is broken, hostile or not supported.
+    **Raises** `ModelFileError` for a file that is broken, hostile or not supported; `DeviceNotFoundError` for a
+    device that this machine has not.
     """
-    made = model if isinstance(model, Model) else load(model)
-    return SingaRep(made, device, options.get("most_trips"))
+    made = model if isinstance(model, Model) else load(model, limits)
+    return SingaRep(made, device, most_trips=most_trips, most_bytes=limits.run_bytes, check_indices=check_indices)

@@ -16,18 +16,26 @@ from singax.errors import ModelFileError
 from singax.sonnx.importer.graph import Graph, Node
 
 MOST_STATIC_ELEMENTS = 1 << 16
-_HEAVY = frozenset({"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN", "Einsum", "DFT", "Attention"})
+_HEAVY = frozenset({"MatMul", "Gemm", "LSTM", "GRU", "RNN", "Einsum", "Attention"})
 _RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
 )
+_WINDOWED = frozenset(
+    {
+        "Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv", "MaxPool", "AveragePool", "LpPool",
+        "MaxUnpool", "MaxRoiPool", "RoiAlign", "Col2Im", "AffineGrid", "GridSample", "Resize", "Upsample", "DFT",
+        "STFT", "HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix",
+    }
+)  # fmt: skip
+"""Their sizes come from attributes in many ways, and nobody computes indices with them."""
 _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _OWN = ("Sequence", "Optional", "ConcatFromSequence", "SplitToSequence")  # sequences are lists, optionals their value
 
 
 def folds(node: Node, inputs: list[Any]) -> bool:
     """Whether a node is computed while tracing: a standard one, all inputs known and small, nothing random."""
-    special = node.domain != "" or node.op_type in _RANDOM or node.op_type in _CONTROL or node.op_type.startswith(_OWN)
-    if special or not all(map(is_static, inputs)):
+    apart = node.op_type in _RANDOM | _CONTROL | _WINDOWED or node.op_type.startswith(_OWN)
+    if apart or node.domain != "" or not all(map(is_static, inputs)):
         return False
     sizes = [value.size for value in _arrays(inputs)]
     return sum(sizes) <= (256 if node.op_type in _HEAVY else MOST_STATIC_ELEMENTS)

@@ -13,6 +13,7 @@ import numpy as np
 from singax import dispatch, mode
 from singax.errors import ModelFileError
 from singax.mode import traced
+from singax.sonnx.importer.budget import DEFAULT_BYTES
 from singax.sonnx.importer.draws import numbered
 from singax.sonnx.importer.evaluate import Evaluator, Scope
 from singax.sonnx.importer.graph import Graph, Model, Node, subgraphs
@@ -29,8 +30,14 @@ class InsideEvaluator(Evaluator):
     (1,) of the training forward, for nodes with a seed; None: they draw the same each time.
     """
 
-    def __init__(self, model: Model, known: Mapping[str, np.ndarray], drawn: Any = None) -> None:
-        super().__init__(model, None, known, mode.training)
+    def __init__(
+        self,
+        model: Model,
+        known: Mapping[str, np.ndarray],
+        drawn: Any = None,
+        most_bytes: int = DEFAULT_BYTES,
+    ) -> None:
+        super().__init__(model, None, known, mode.training, most_bytes=most_bytes)
         self.drawn = drawn
         self.updates: dict[str, Any] = {}
         self._values: dict[int, np.ndarray] = {}

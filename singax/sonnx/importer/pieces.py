@@ -17,8 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from singax.sonnx.importer import host
+from singax.sonnx.importer.audit import Auditor
+from singax.sonnx.importer.budget import DEFAULT_BYTES, check_program, enough_memory
+from singax.sonnx.importer.checks import Checks
 from singax.sonnx.importer.evaluate import Evaluator, Scope
 from singax.sonnx.importer.graph import Model, Node, reads
+from singax.sonnx.importer.sources import sources
 from singax.sonnx.registry import NeedsHost
 
 MOST_PROGRAMS = 64
@@ -33,7 +37,10 @@ Values = dict[str, Any]
 
 @dataclass
 class Piece:
-    """One compiled program over the nodes from `start` to `stop`; for a `reason` the node after it runs on the host."""
+    """One compiled program over the nodes from `start` to `stop`; for a `reason` the node after it runs on the host.
+
+    Where `checks` watches something, the result "" is its report.
+    """
 
     start: int
     stop: int
@@ -41,6 +48,8 @@ class Piece:
     dynamic: tuple[str, ...]
     known: Values = field(default_factory=dict)
     reason: str = ""
+    checks: Checks | None = None
+    where: str = ""
 
 
 class _Cut(Exception):
@@ -56,8 +65,16 @@ class _Restart(Exception):
 class Executor:
     """Runs a model; keeps its programs, one set per shapes of the inputs."""
 
-    def __init__(self, model: Model, most_programs: int = MOST_PROGRAMS, most_trips: int | None = None) -> None:
-        self.model, self.most_programs, self.most_trips = model, most_programs, most_trips
+    def __init__(
+        self,
+        model: Model,
+        most_programs: int = MOST_PROGRAMS,
+        most_trips: int | None = None,
+        most_bytes: int = DEFAULT_BYTES,
+        check_indices: bool = True,
+    ) -> None:
+        self.model, self.most_programs, self.check_indices = model, most_programs, check_indices
+        self.most_trips, self.most_bytes = most_trips, most_bytes
         self.nodes, self.graph = model.graph.nodes, model.graph
         self.outputs = [info.name for info in self.graph.outputs]
         self.weights = {n: v for n, v in self.graph.constants.items() if _is_weight(v)}
@@ -120,7 +137,11 @@ class Executor:
             self._keep(signature, piece)
         values.update(piece.known)
         if piece.call is not None:
-            values.update(piece.call({**{name: values[name] for name in piece.dynamic}, "": key}))
+            with enough_memory(piece.where, self.most_bytes):
+                results = piece.call({**{name: values[name] for name in piece.dynamic}, "": key})
+            if piece.checks is not None and "" in results:
+                piece.checks.judge(results.pop(""))
+            values.update(results)
         if not piece.reason:
             return piece.stop
         self._on_host(self.nodes[piece.stop], values, key)
@@ -133,7 +154,9 @@ class Executor:
             self.programs.popitem(last=False)
 
     def _on_host(self, node: Node, values: Values, key: Any) -> None:
-        evaluator = Evaluator(self.model, jax.random.fold_in(key, len(values)), most_trips=self.most_trips)
+        evaluator = Evaluator(
+            self.model, jax.random.fold_in(key, len(values)), None, False, self.most_trips, self.most_bytes
+        )
         scope = Scope(values)
         evaluator.node(node, scope, self.model.opsets)
         for name in node.outputs:
@@ -159,49 +182,42 @@ class Executor:
         made = [name for node in self.nodes[start:stop] for name in node.outputs if name]
         wanted = [name for name in made if self._last_read.get(name, -1) >= stop]
 
-        def program(inputs: Values) -> Values:
+        checks = Checks() if self.check_indices else None
+
+        def program(inputs: Values, make: type[Evaluator] = Evaluator) -> Values:
             held = dict(inputs)
-            evaluator = Evaluator(self.model, held.pop(""), self.weights, most_trips=self.most_trips)
+            key = held.pop("")
+            evaluator = make(self.model, key, self.weights, False, self.most_trips, self.most_bytes, checks)
             scope = Scope({**static, **held})
-            for position in range(start, stop):
-                try:
-                    evaluator.node(self.nodes[position], scope, self.model.opsets)
-                except NeedsHost as cause:
-                    raise _Cut(position, cause) from cause
+            with evaluator.reports() as report:
+                for position in range(start, stop):
+                    try:
+                        evaluator.node(self.nodes[position], scope, self.model.opsets)
+                    except NeedsHost as cause:
+                        raise _Cut(position, cause) from cause
+                extra = report()
             results = {name: scope.values[name] for name in wanted}
             known.update({name: value for name, value in results.items() if host.is_static(value)})
-            return {name: value for name, value in results.items() if name not in known}
+            return {**{name: value for name, value in results.items() if name not in known}, **extra}
 
-        jitted = jax.jit(program)
-        jitted.lower({**{name: values[name] for name in dynamic}, "": key})
-        return Piece(start, stop, jitted, dynamic, known, reason)
+        jitted, arguments = jax.jit(program), {**{name: values[name] for name in dynamic}, "": key}
+        where = f"the program from {self.nodes[start].where} to {self.nodes[stop - 1].where}"
+        check_program(
+            where, jitted, arguments, self.most_bytes,
+            lambda: jax.eval_shape(lambda inputs: program(inputs, Auditor), arguments),
+        )  # fmt: skip
+        return Piece(start, stop, jitted, dynamic, known, reason, checks, where)
 
     def _make_known(self, cause: NeedsHost, values: Values) -> None:
         """Make the inputs that a wanted value comes from known ones, if they are few and small."""
         if not cause.names:
             return
-        sources = self._sources(cause.names)
+        found = sources(self.nodes, cause.names) - set(self.held)
         inputs = {info.name for info in self.graph.inputs}
-        new = sources & inputs - self.known_inputs
-        if sources <= inputs | set(self.held) and new and all(_is_small(values.get(name)) for name in new):
+        new = found & inputs - self.known_inputs
+        if found <= inputs and new and all(_is_small(values.get(name)) for name in new):
             self.known_inputs |= new
             raise _Restart
-
-    def _sources(self, names: tuple[str, ...]) -> set[str]:
-        """The inputs and weights from which values are computed, looking through what is computed from shapes only."""
-        producers = {name: node for node in self.nodes for name in node.outputs}
-        found: set[str] = set()
-        waiting, seen = list(names), set(names)
-        while waiting:
-            name = waiting.pop()
-            node = producers.get(name)
-            if node is None:
-                found.add(name)
-            elif node.op_type not in ("Shape", "Size"):
-                fresh = [read for read in reads(node) if read not in seen]
-                seen.update(fresh)
-                waiting += fresh
-        return found - set(self.held)
 
 
 def _is_weight(value: Any) -> bool:

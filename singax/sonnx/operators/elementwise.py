@@ -11,6 +11,7 @@ from jax import lax
 
 from singax import ops
 from singax.errors import ArgumentError
+from singax.sonnx.operators.indices import divisible
 from singax.sonnx.registry import Call, onnx_operator
 
 Array = Any
@@ -25,7 +26,10 @@ def identity(call: Call, x: Array) -> Array:
 @onnx_operator("Div")
 def div(call: Call, a: Array, b: Array) -> Array:
     """a / b; integers without the fraction, toward zero."""
-    return lax.div(*jnp.broadcast_arrays(a, b)) if is_integer(a) else ops.div(a, b)
+    if not is_integer(a):
+        return ops.div(a, b)
+    divisible(call, a, b)
+    return lax.div(*jnp.broadcast_arrays(a, b))
 
 
 @onnx_operator("Pow")
@@ -40,6 +44,8 @@ def power(call: Call, a: Array, b: Array) -> Array:
 @onnx_operator("Mod")
 def mod(call: Call, a: Array, b: Array) -> Array:
     """The remainder: with the divisor's sign, or as C's fmod."""
+    if is_integer(a):
+        divisible(call, a, b)
     return jnp.fmod(a, b) if call.attribute("fmod", 0) else jnp.mod(a, b)
 
 
