@@ -19,7 +19,7 @@ from singax.mode import traced
 from singax.ops.explain import FROM_BELOW, NOT_ABOUT_INPUTS, described
 from singax.sonnx.importer import host
 from singax.sonnx.importer.graph import Function, Graph, Model, Node, Reference, subgraphs
-from singax.sonnx.registry import Call, NeedsHost, handler_of
+from singax.sonnx.registry import NEWEST, Call, NeedsHost, handler_of
 
 
 class Scope:
@@ -78,9 +78,9 @@ class Evaluator:
         function = self.model.function(node)
         if function is not None:
             return self._call(function, node, inputs, opsets)
-        if host.folds(node, inputs):
-            return host.run(node, inputs, opsets)
         handler = handler_of(node.domain, node.op_type, opsets.get(node.domain, 1))
+        if host.folds(node, inputs):
+            return self._folded(handler, node, inputs, scope, opsets)
         try:
             if handler is None:
                 raise NeedsHost(f"{node.where} has no compiled form")
@@ -91,6 +91,31 @@ class Evaluator:
             if subgraphs(node) or any(map(traced, jax.tree.leaves(inputs))):
                 raise
             return host.run(node, [host.as_numpy(value) for value in inputs], opsets)
+
+    def _folded(
+        self, handler: Any, node: Node, inputs: list[Any], scope: Scope, opsets: Mapping[str, int]
+    ) -> Sequence[Any]:
+        """What is known while tracing: from the reference implementation where it has the meaning of this opset.
+
+        The reference has a few of the older meanings only; where there is none it fails, or computes the newest one.
+        """
+        call = Call(node, opsets.get(node.domain, 1), self, scope, inputs)
+        if node.op_type in host.MISREAD or handler is not handler_of(node.domain, node.op_type, NEWEST):
+            return self._at_once(handler, call)
+        try:
+            return host.run(node, inputs, opsets)
+        except ModelFileError as error:
+            if handler is None:
+                raise
+            try:
+                return self._at_once(handler, call)
+            except NeedsHost:
+                raise error from None
+
+    def _at_once(self, handler: Any, call: Call) -> Sequence[Any]:
+        """What a handler computes from known values, as NumPy arrays also where a program is being traced."""
+        with jax.ensure_compile_time_eval():
+            return [host.as_numpy(value) for value in _as_sequence(self._guarded(handler, call))]
 
     def _guarded(self, handler: Any, call: Call) -> Any:
         """Run a handler; its errors name the node."""

@@ -23,6 +23,9 @@ _RANDOM = frozenset(
 _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _OWN = ("Sequence", "Optional", "ConcatFromSequence", "SplitToSequence")  # sequences are lists, optionals their value
 
+MISREAD = frozenset({"AveragePool", "BatchNormalization", "LpPool", "MaxPool", "Resize", "Upsample"})
+"""Operators of which the reference implementation has some of the older versions wrong."""
+
 
 def folds(node: Node, inputs: list[Any]) -> bool:
     """Whether a node is computed while tracing: a standard one, all inputs known and small, nothing random."""

@@ -16,6 +16,7 @@ from singax.sonnx.operators import (
     microsoft_attention,
     microsoft_quantized,
     normalization,
+    old_forms,
     pooling,
     quantized,
     quantized_conv,
