@@ -18,7 +18,7 @@ import numpy as np
 
 from singax.sonnx.importer import host
 from singax.sonnx.importer.evaluate import Evaluator, Scope
-from singax.sonnx.importer.graph import Model, Node, reads
+from singax.sonnx.importer.graph import Graph, Model, Node, reads, subgraphs
 from singax.sonnx.registry import NeedsHost
 
 MOST_PROGRAMS = 64
@@ -104,7 +104,7 @@ class Executor:
     def _given(self, name: str, value: Any) -> Any:
         if name in self.known_inputs or not _is_numeric(value):
             return value
-        return jax.tree.map(jnp.asarray, value)
+        return _placed(value)
 
     def _on_device(self) -> Values:
         if self._devices is None:
@@ -138,7 +138,7 @@ class Executor:
         evaluator.node(node, scope, self.model.opsets)
         for name in node.outputs:
             if name and _is_numeric(values[name]):
-                values[name] = jax.tree.map(jnp.asarray, values[name])
+                values[name] = _placed(values[name])
 
     # -- compiling --------------------------------------------------------------------------------------------------
 
@@ -189,19 +189,35 @@ class Executor:
 
     def _sources(self, names: tuple[str, ...]) -> set[str]:
         """The inputs and weights from which values are computed, looking through what is computed from shapes only."""
-        producers = {name: node for node in self.nodes for name in node.outputs}
+        producers, constants = _origins(self.graph)
         found: set[str] = set()
         waiting, seen = list(names), set(names)
         while waiting:
             name = waiting.pop()
-            node = producers.get(name)
-            if node is None:
+            nodes = producers.get(name, [])
+            if not nodes and name not in constants:
                 found.add(name)
-            elif node.op_type not in ("Shape", "Size"):
-                fresh = [read for read in reads(node) if read not in seen]
-                seen.update(fresh)
-                waiting += fresh
+            for node in nodes:
+                if node.op_type not in ("Shape", "Size"):
+                    fresh = [read for read in reads(node) if read not in seen]
+                    seen.update(fresh)
+                    waiting += fresh
         return found - set(self.held)
+
+
+def _origins(graph: Graph) -> tuple[dict[str, list[Node]], set[str]]:
+    """The nodes that compute each name, those of branches and bodies too, and the constants of these."""
+    producers: dict[str, list[Node]] = {}
+    constants: set[str] = set()
+    for node in graph.nodes:
+        for name in node.outputs:
+            producers.setdefault(name, []).append(node)
+        for inner in subgraphs(node):
+            nodes, held = _origins(inner)
+            constants |= held | set(inner.constants)
+            for name, more in nodes.items():
+                producers.setdefault(name, []).extend(more)
+    return producers, constants
 
 
 def _is_weight(value: Any) -> bool:
@@ -218,6 +234,11 @@ def _is_numeric(value: Any) -> bool:
 
 def _is_dynamic(value: Any) -> bool:
     return _is_numeric(value) and not host.is_static(value)
+
+
+def _placed(value: Any) -> Any:
+    """Arrays on the device, copied; `jnp.asarray` would compile a program for each shape."""
+    return jax.tree.map(lambda array: jax.device_put(array, may_alias=False), value)
 
 
 def _is_small(value: Any) -> bool:

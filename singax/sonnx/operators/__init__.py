@@ -15,6 +15,7 @@ from singax.sonnx.operators import (
     microsoft,
     microsoft_attention,
     microsoft_quantized,
+    ngrams,
     normalization,
     old_forms,
     pooling,
