@@ -85,7 +85,7 @@ def test_an_opset_that_nobody_knows(domain: str) -> None:
         singax.sonnx.prepare(made)
 
 
-@pytest.mark.parametrize("name, opset", [("Gelu", 19), ("Sin", 6), ("Loop", 0), ("Upsample", 10), ("Scatter", 11)])
+@pytest.mark.parametrize(("name", "opset"), [("Gelu", 19), ("Sin", 6), ("Loop", 0), ("Upsample", 10), ("Scatter", 11)])
 def test_an_operator_outside_its_opsets(name: str, opset: int) -> None:
     """Too new for the opset, or withdrawn: refused by name, before anything runs."""
     graph = helper.make_graph([helper.make_node(name, ["x"], ["y"])], "graph", [], [onnx.ValueInfoProto(name="y")])
@@ -96,7 +96,7 @@ def test_an_operator_outside_its_opsets(name: str, opset: int) -> None:
 
 
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
-@pytest.mark.parametrize("shape, skips, lengths", [((12,), 0, (1, 2)), ((3, 9), 2, (2, 3)), ((2, 2), 1, (1, 3))])
+@pytest.mark.parametrize(("shape", "skips", "lengths"), [((12,), 0, (1, 2)), ((3, 9), 2, (2, 3)), ((2, 2), 1, (1, 3))])
 def test_n_grams_are_counted_in_a_program(mode: str, shape: Any, skips: int, lengths: Any) -> None:
     """Of all lengths, near and apart, as onnxruntime counts them."""
     x = np.random.default_rng(2).integers(0, 3, shape)

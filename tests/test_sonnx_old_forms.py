@@ -70,7 +70,7 @@ CASES: list[tuple[str, int, list[Any], dict[str, Any], Any, tuple[int, ...]]] = 
     ("Div", 6, [np.int64([[7, -7]]), np.int64([2])], {"broadcast": 1}, np.int64([[3, -3]]), ()),
     ("Pow", 1, [abs(X), COLUMN], {"broadcast": 1, "axis": 1}, abs(X) ** COLUMN[:, None], ()),
     ("Greater", 1, [X, ROW], {"broadcast": 1}, X > ROW, ()),
-    ("Less", 1, [X, COLUMN], {"broadcast": 1, "axis": 1}, X < COLUMN[:, None], ()),
+    ("Less", 1, [X, COLUMN], {"broadcast": 1, "axis": 1}, COLUMN[:, None] > X, ()),
     ("Equal", 1, [np.int32([[1, 2], [3, 1]]), np.int32([1, 3])], {"broadcast": 1, "axis": 0},
      np.array([[True, False], [True, False]]), ()),
     ("And", 1, [TRUTH, FALSEHOOD], {"broadcast": 1}, TRUTH & FALSEHOOD, ()),
@@ -105,7 +105,7 @@ CASES: list[tuple[str, int, list[Any], dict[str, Any], Any, tuple[int, ...]]] = 
     ("TopK", 1, [X], {"k": 2, "axis": 1}, [-np.sort(-X, 1)[:, :2], np.argsort(-X, 1)[:, :2]], ()),
     ("Softmax", 1, [X], {}, (np.exp(X) / np.exp(X).sum((1, 2), keepdims=True)), ()),
     ("LogSoftmax", 1, [X], {"axis": 0}, X - np.log(np.exp(X).sum()), ()),
-    ("Hardmax", 1, [X], {"axis": 2}, (X == X.max(2, keepdims=True)).astype(np.float32), ()),
+    ("Hardmax", 1, [X], {"axis": 2}, (X.max(2, keepdims=True) == X).astype(np.float32), ()),
     ("ReduceSum", 1, [X], {"axes": [0, 2], "keepdims": 0}, X.sum((0, 2)), ()),
     ("ReduceLogSumExp", 1, [X], {}, np.log(np.exp(X).sum(keepdims=True)), ()),
     ("ArgMax", 1, [X], {"axis": 1}, X.argmax(1)[:, None], ()),
@@ -157,7 +157,7 @@ def test_by_numpy(case: tuple[Any, ...]) -> None:
         close(ours, theirs.astype(np.float32) if theirs.dtype == np.float64 else theirs)
 
 
-@pytest.mark.parametrize("inputs, attributes", [([X, ROW], {}), ([X, ROW], {"broadcast": 1, "axis": 1})])
+@pytest.mark.parametrize(("inputs", "attributes"), [([X, ROW], {}), ([X, ROW], {"broadcast": 1, "axis": 1})])
 def test_operands_that_do_not_align(inputs: Any, attributes: Any) -> None:
     """They are refused, with the node's name."""
     with pytest.raises(ModelFileError, match=r"Add.*operand.*\(4,\)"):

@@ -14,6 +14,7 @@ from singax.sonnx.operators import (
     loss,
     microsoft,
     microsoft_attention,
+    microsoft_decoder,
     microsoft_quantized,
     ngrams,
     normalization,

@@ -161,7 +161,9 @@ def scan_of_batches(call: Call, lengths: Any, *inputs: Any) -> tuple[Any, ...]:
     count = len(inputs) - call.attribute("num_scan_inputs")
     size = np.shape(inputs[0])[0]
     ends = [None] * size if lengths is None else [jnp.asarray(lengths)[k] for k in range(size)]
-    results = [_scan(call, [x[k] for x in inputs], count, [0] * (len(inputs) - count), None, ends[k]) for k in range(size)]
+    results = [
+        _scan(call, [x[k] for x in inputs], count, [0] * (len(inputs) - count), None, ends[k]) for k in range(size)
+    ]
     return tuple(jnp.stack(values) for values in zip(*results, strict=True))
 
 
