@@ -35,7 +35,7 @@ def group_query_attention(
 ) -> tuple[Array, Array, Array]:
     """Causal attention of T new queries to what is cached and to the new keys; and all keys and values.
 
-    query (N, T, heads · D), or all three packed in it, key and value (N, T, kv_heads · D), the cache (N, kv_heads, P, D),
+    query (N, T, heads · D), or all three packed in it, key and value (N, T, kv_heads · D), cache (N, kv_heads, P, D),
     `lengths` (N,): how many keys a sample has, less one, `total`: the largest number of keys.
     """
     _check(call, more)
