@@ -23,8 +23,8 @@ _RANDOM = frozenset(
 _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _OWN = ("Sequence", "Optional", "ConcatFromSequence", "SplitToSequence")  # sequences are lists, optionals their value
 
-MISREAD = frozenset({"AveragePool", "BatchNormalization", "LpPool", "MaxPool", "Resize", "Upsample"})
-"""Operators of which the reference implementation has some of the older versions wrong."""
+MISREAD = frozenset({"AveragePool", "BatchNormalization", "GatherElements", "LpPool", "MaxPool", "Resize", "Upsample"})
+"""Operators of which the reference implementation has some of the older versions wrong, or does not check indices."""
 
 
 def folds(node: Node, inputs: list[Any]) -> bool:
