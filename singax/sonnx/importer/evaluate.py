@@ -23,7 +23,7 @@ from singax.sonnx.importer.budget import DEFAULT_BYTES, MOST_FOLDED, Budget, any
 from singax.sonnx.importer.checks import Checks
 from singax.sonnx.importer.graph import Function, Graph, Model, Node, Reference, subgraphs
 from singax.sonnx.importer.sources import outside, outside_call
-from singax.sonnx.registry import Call, NeedsHost, handler_of
+from singax.sonnx.registry import NEWEST, Call, NeedsHost, handler_of
 
 
 class Scope:
@@ -94,9 +94,9 @@ class Evaluator:
     def _computed(self, node: Node, inputs: list[Any], scope: Scope, opsets: Mapping[str, int]) -> Sequence[Any]:
         is_known = not any_traced(inputs)
         count = self.budget.foretell(node, inputs) if is_known and not subgraphs(node) else 0
-        if is_known and count <= MOST_FOLDED and host.folds(node, inputs):
-            return self._folded(node, inputs, opsets)
         handler = handler_of(node.domain, node.op_type, opsets.get(node.domain, 1))
+        if is_known and count <= MOST_FOLDED and host.folds(node, inputs):
+            return self._folded(handler, node, inputs, scope, opsets)
         try:
             if handler is None:
                 raise NeedsHost(f"{node.where} has no compiled form")
@@ -109,13 +109,31 @@ class Evaluator:
                 raise
             return host.run(node, [host.as_numpy(value) for value in inputs], opsets)
 
-    def _folded(self, node: Node, inputs: list[Any], opsets: Mapping[str, int]) -> Sequence[Any]:
+    def _folded(
+        self, handler: Any, node: Node, inputs: list[Any], scope: Scope, opsets: Mapping[str, int]
+    ) -> Sequence[Any]:
+        """What is known while tracing: from the reference implementation where it has the meaning of this opset.
+
+        The reference has a few of the older meanings only; where there is none it fails, or computes the newest one.
+        """
+        _refuse_nonsense(node, inputs)
+        call = Call(node, opsets.get(node.domain, 1), self, scope, inputs)
+        if node.op_type in host.MISREAD or handler is not handler_of(node.domain, node.op_type, NEWEST):
+            return self._at_once(handler, call)
         try:
-            before.refuse_nonsense(node, inputs)
-        except (SingaxError, *FROM_BELOW) as error:
-            found = described(inputs)
-            raise ModelFileError("", node.where, "inputs", str(error).removeprefix("expected "), found) from error
-        return host.run(node, inputs, opsets)
+            return host.run(node, inputs, opsets)
+        except ModelFileError as error:
+            if handler is None:
+                raise
+            try:
+                return self._at_once(handler, call)
+            except NeedsHost:
+                raise error from None
+
+    def _at_once(self, handler: Any, call: Call) -> Sequence[Any]:
+        """What a handler computes from known values, as NumPy arrays also where a program is being traced."""
+        with jax.ensure_compile_time_eval():
+            return [host.as_numpy(value) for value in _as_sequence(self._guarded(handler, call))]
 
     def _guarded(self, handler: Any, call: Call) -> Any:
         """Run a handler; its errors name the node."""
@@ -196,3 +214,12 @@ def traced_array(value: Any) -> Any:
     if isinstance(value, list):
         return [traced_array(item) for item in value]
     return jnp.asarray(value) if isinstance(value, np.ndarray) and value.dtype != object else value
+
+
+def _refuse_nonsense(node: Node, inputs: list[Any]) -> None:
+    """Raise `ModelFileError` for known inputs that the reference implementation would take although they are wrong."""
+    try:
+        before.refuse_nonsense(node, inputs)
+    except (SingaxError, *FROM_BELOW) as error:
+        found = described(inputs)
+        raise ModelFileError("", node.where, "inputs", str(error).removeprefix("expected "), found) from error

@@ -31,6 +31,9 @@ _WINDOWED = frozenset(
 _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _OWN = ("Sequence", "Optional", "ConcatFromSequence", "SplitToSequence")  # sequences are lists, optionals their value
 
+MISREAD = frozenset({"AveragePool", "BatchNormalization", "GatherElements", "LpPool", "MaxPool", "Resize", "Upsample"})
+"""Operators of which the reference implementation has some of the older versions wrong, or does not check indices."""
+
 
 def folds(node: Node, inputs: list[Any]) -> bool:
     """Whether a node is computed while tracing: a standard one, all inputs known and small, nothing random."""

@@ -119,8 +119,10 @@ def _check_width(node: Node, inputs: list[Any]) -> None:
     if node.op_type == "Cast" and node.domain == "":
         from onnx import TensorProto
 
-        if node.attributes["to"] in (TensorProto.DOUBLE, TensorProto.UINT64, TensorProto.COMPLEX128):
-            _refuse_width(node.where, f"a cast to {TensorProto.DataType.Name(node.attributes['to'])}")
+        kinds, asked = TensorProto.DataType, node.attributes["to"]  # before opset 6 a name, else a number
+        for name in ("DOUBLE", "UINT64", "COMPLEX128"):
+            if asked in (name, kinds.Value(name)):
+                _refuse_width(node.where, f"a cast to {name}")
     if node.op_type not in _STAYS_KNOWN:
         for value in inputs:
             if isinstance(value, np.ndarray):

@@ -121,7 +121,7 @@ class Executor:
     def _given(self, name: str, value: Any) -> Any:
         if name in self.known_inputs or not _is_numeric(value):
             return value
-        return jax.tree.map(jnp.asarray, value)
+        return _placed(value)
 
     def _on_device(self) -> Values:
         if self._devices is None:
@@ -161,7 +161,7 @@ class Executor:
         evaluator.node(node, scope, self.model.opsets)
         for name in node.outputs:
             if name and _is_numeric(values[name]):
-                values[name] = jax.tree.map(jnp.asarray, values[name])
+                values[name] = _placed(values[name])
 
     # -- compiling --------------------------------------------------------------------------------------------------
 
@@ -234,6 +234,11 @@ def _is_numeric(value: Any) -> bool:
 
 def _is_dynamic(value: Any) -> bool:
     return _is_numeric(value) and not host.is_static(value)
+
+
+def _placed(value: Any) -> Any:
+    """Arrays on the device, copied; `jnp.asarray` would compile a program for each shape."""
+    return jax.tree.map(lambda array: jax.device_put(array, may_alias=False), value)
 
 
 def _is_small(value: Any) -> bool:

@@ -216,12 +216,13 @@ def _always_true(call: Call) -> bool:
 
 @onnx_operator("Scan", since=1)
 def scan_of_batches(call: Call, lengths: Any, *inputs: Any) -> tuple[Any, ...]:
-    """Scan as of opset 8: each entry of a batch is scanned, over axis 1."""
-    if lengths is not None:
-        raise NeedsHost("sequence lengths of Scan")
+    """Scan as of opset 8: each entry of a batch is scanned, over axis 1, as far as its length; then follow zeros."""
     count = len(inputs) - call.attribute("num_scan_inputs")
     size = np.shape(inputs[0])[0]
-    results = [_scan(call, [x[k] for x in inputs], count, [0] * (len(inputs) - count), None) for k in range(size)]
+    ends = [None] * size if lengths is None else [jnp.asarray(lengths)[k] for k in range(size)]
+    results = [
+        _scan(call, [x[k] for x in inputs], count, [0] * (len(inputs) - count), None, ends[k]) for k in range(size)
+    ]
     return tuple(jnp.stack(values) for values in zip(*results, strict=True))
 
 
@@ -233,12 +234,15 @@ def scan(call: Call, *inputs: Any) -> tuple[Any, ...]:
     return _scan(call, inputs, count, axes, call.attribute("scan_output_axes"))
 
 
-def _scan(call: Call, inputs: Values, count: int, axes: Sequence[int], out_axes: Any) -> tuple[Any, ...]:
+def _scan(
+    call: Call, inputs: Values, count: int, axes: Sequence[int], out_axes: Any, length: Any = None
+) -> tuple[Any, ...]:
+    """Scan over slices; those from `length` on, where there is one, change no state and give zeros."""
     body: Graph = call.attributes["body"]
     state, sequences = [jnp.asarray(v) for v in inputs[:count]], inputs[count:]
     backward = call.attribute("scan_input_directions", call.attribute("directions")) or [0] * len(sequences)
     slices = [
-        jnp.flip(jnp.moveaxis(x, a, 0), 0) if back else jnp.moveaxis(x, a, 0)
+        _turned(jnp.moveaxis(x, a, 0), length) if back else jnp.moveaxis(x, a, 0)
         for x, a, back in zip(sequences, axes, backward, strict=True)
     ]
 
@@ -251,9 +255,27 @@ def _scan(call: Call, inputs: Values, count: int, axes: Sequence[int], out_axes:
             report = None if report is None else earlier(report, found())
         return (out[:count], report), out[count:]
 
-    (final, report), stacked = lax.scan(step, (state, _no_report(call)), slices)
+    start = (state, _no_report(call))
+    scanned = lax.scan(step, start, slices) if length is None else _scan_until(step, start, slices, length)
+    (final, report), stacked = scanned
     _take_in(call, report)
     return (*final, *_placed(call, stacked, out_axes))
+
+
+def _turned(x: Any, length: Any) -> Any:
+    """The first `length` entries in reverse order, or all."""
+    places = np.arange(x.shape[0])
+    return jnp.flip(x, 0) if length is None else x[jnp.where(places < length, length - 1 - places, places)]
+
+
+def _scan_until(step: Any, state: Any, slices: Any, length: Any) -> Any:
+    def masked(state: Any, given: Any) -> Any:
+        place, values = given
+        new, out = step(state, values)
+        kept = jax.tree.map(lambda a, b: jnp.where(place < length, a, b), new, state)
+        return kept, [jnp.where(place < length, v, jnp.zeros_like(v)) for v in out]
+
+    return lax.scan(masked, state, (np.arange(slices[0].shape[0]), slices))
 
 
 def _placed(call: Call, stacked: Values, out_axes: Any) -> list[Any]:

@@ -98,7 +98,7 @@ def expand(call: Call, x: Array, _: Array) -> Array:
     return jnp.broadcast_to(x, np.broadcast_shapes(np.shape(x), tuple(wanted)))
 
 
-@onnx_operator("Tile")
+@onnx_operator("Tile", since=6)
 def tile(call: Call, x: Array, *_: Array) -> Array:
     """x repeated along each axis."""
     return jnp.tile(x, tuple(call.ints(1, "repeats")))
@@ -227,16 +227,25 @@ def _combined(at: Any, updates: Array, reduction: str) -> Array:
     return {"none": at.set, "add": at.add, "mul": at.mul, "min": at.min, "max": at.max}[reduction](updates)
 
 
-@onnx_operator("OneHot")
+@onnx_operator("OneHot", since=9)
+def one_hot_from_zero(call: Call, indices: Array, depth: Array, values: Array) -> Array:
+    """A new axis with the on-value at the index; before opset 11 a negative index is on nowhere."""
+    return _one_hot(call, jnp.asarray(indices).astype(np.int64), values)
+
+
+@onnx_operator("OneHot", since=11)
 def one_hot(call: Call, indices: Array, depth: Array, values: Array) -> Array:
-    """A new axis with the on-value at the index; an index out of range is on nowhere."""
-    count = int(call.static(1).reshape(()))
+    """A new axis with the on-value at the index, from the end if it is negative; one out of range is on nowhere."""
+    count, index = int(call.static(1).reshape(-1)[0]), jnp.asarray(indices).astype(np.int64)
+    return _one_hot(call, jnp.where((index < 0) & (index >= -count), index + count, index), values)
+
+
+def _one_hot(call: Call, index: Array, values: Array) -> Array:
+    count = int(call.static(1).reshape(-1)[0])
     axis = call.attribute("axis", -1)
-    axis = axis + np.ndim(indices) + 1 if axis < 0 else axis
-    places = jnp.arange(count).reshape([-1 if k == axis else 1 for k in range(np.ndim(indices) + 1)])
-    index = jnp.expand_dims(jnp.asarray(indices), axis).astype(np.int64)
-    index = jnp.where((index < 0) & (index >= -count), index + count, index)
-    return jnp.where(index == places, values[1], values[0])
+    axis = axis + index.ndim + 1 if axis < 0 else axis
+    places = jnp.arange(count).reshape([-1 if k == axis else 1 for k in range(index.ndim + 1)])
+    return jnp.where(jnp.expand_dims(index, axis) == places, values[1], values[0])
 
 
 @onnx_operator("Trilu")
