@@ -30,9 +30,8 @@ def closed(g: Builder, inputs: list[Value], outputs: list[Value]) -> GraphProto:
         else:
             made.append(g.emit("Identity", [x], like(x)))
         used.add(made[-1].name)
-    return helper.make_graph(
-        g.nodes, g.names.fresh(), [info(x, _declared(x)) for x in inputs], [info(x, _declared(x)) for x in made], g.constants
-    )
+    given, results = ([info(x, _declared(x)) for x in values] for values in (inputs, made))
+    return helper.make_graph(g.nodes, g.names.fresh(), given, results, g.constants)
 
 
 def _declared(x: Value) -> list[int] | None:

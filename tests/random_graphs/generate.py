@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from random_graphs import families  # noqa: F401  (fills the table of rules)
 from random_graphs.builder import Builder
@@ -18,7 +18,7 @@ from random_graphs.rules import Rule, fitting
 from random_graphs.values import Shape, Value, integers
 
 OPSETS = (7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23)
-_WEIGHTS = (1, 1, 2, 2, 3, 3, 4, 3, 3, 4, 4, 4, 3, 4, 4, 4, 3)
+_WEIGHTS = (1, 1, 3, 3, 3, 3, 4, 3, 3, 4, 4, 4, 3, 4, 4, 4, 8)
 _RANGES = {"int64": (-6, 6), "int32": (-6, 6), "uint8": (0, 20), "int8": (-10, 10), "bool": (0, 1)}
 _KINDS = ("float32", "float32", "float32", "int64", "int32", "bool", "float16", "float64", "uint8", "int8")
 
@@ -59,7 +59,17 @@ def random_model(seed: int, only: Rule | None = None, opset: int | None = None) 
     _grow(g, fitting(opset, 0) if only is None else [only], theme, wanted)
     outputs = _outputs(g)
     feeds = [_feeds(inputs, chooser.randrange(1 << 30), run) for run in ((0, 1) if symbols else (0,))]
-    return RandomModel(seed, _proto(g, inputs, outputs, opset, seed), feeds, outputs)
+    proto = _proto(g, inputs, outputs, opset, seed)
+    if len(feeds) == 1 and g.chance(0.1):
+        _freeze(proto, feeds[0])
+    return RandomModel(seed, proto, feeds, outputs)
+
+
+def _freeze(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> None:
+    """Make the inputs initializers: everything is known then."""
+    proto.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in feeds.items())
+    del proto.graph.input[:]
+    feeds.clear()
 
 
 def _grow(g: Builder, rules: list[Rule], theme: str, wanted: int) -> None:

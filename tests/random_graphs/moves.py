@@ -237,15 +237,15 @@ def _eye(g: Builder) -> Any:
     return g.emit("EyeLike", [x], result, dtype=code(dtype), k=g.int(-1, 1))
 
 
-@rule("Upsample", 9, 9)
+@rule("Upsample", 7, 9)
 def _upsample(g: Builder) -> Any:
-    x = g.pick(F32, [4])
-    scales = g.constant([1, 1, 2, g.choice([1, 2])], "float32")
-    factors = [int(n) for n in (scales.numbers if scales.numbers is not None else [])]
+    x, factors = g.pick(F32, [4]), [1, 1, 2, g.choice([1, 2])]
     shapes = x.mapped(lambda s: [n * k for n, k in zip(s, factors, strict=True)])
     mode = g.choice(["nearest", "linear"])
     result = like(x, shapes=shapes) if mode == "nearest" else rough([x], shapes, x.low, x.high)
-    return g.emit("Upsample", [x, scales], result, mode=mode)
+    if g.opset < 9:
+        return g.emit("Upsample", [x], result, mode=mode, scales=[float(n) for n in factors])
+    return g.emit("Upsample", [x, g.constant(factors, "float32")], result, mode=mode)
 
 
 @rule("Resize", 11)

@@ -145,9 +145,9 @@ def _average_pool(g: Builder) -> Any:
 
 @rule("LpPool", 11)
 def _lp_pool(g: Builder) -> Any:
-    x = away_from_zero(g, spatial(g))
+    x = away_from_zero(g, spatial(g), bound=2.0)
     w = window(g, x, dilated=False)
-    result = rough([x], slid(x, w), 0, x.high * 9, 9, 16)
+    result = rough([x], slid(x, w), 0, x.high * math.prod(w.kernel), math.prod(w.kernel), 4)
     return g.emit("LpPool", [x], result, p=g.choice([1, 2, 3]), **w.attributes(g.opset >= 18))
 
 
@@ -160,9 +160,9 @@ def _global(name: str, until: int = 99) -> None:
             return g.emit(name, [x], like(x, shapes=shapes))
         if name == "GlobalAveragePool":
             return g.emit(name, [x], rough([x], shapes, x.low, x.high, 1, 8))
-        x = tame(g, away_from_zero(g, x), 8)
+        x = away_from_zero(g, x, bound=2.0)
         count = max(math.prod(s[2:]) for s in x.shapes)
-        return g.emit(name, [x], rough([x], shapes, 0, x.bound * count, count, 16), p=g.choice([1, 2]))
+        return g.emit(name, [x], rough([x], shapes, 0, x.bound * count, count, 4), p=g.choice([1, 2]))
 
 
 _global("GlobalMaxPool")
