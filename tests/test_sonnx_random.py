@@ -13,7 +13,7 @@ from random_graphs.generate import operators, random_model
 from random_graphs.rules import RULES
 from random_graphs.values import Value, both
 
-SEEDS = int(os.environ.get("SINGAX_RANDOM_GRAPHS", "120"))
+SEEDS = int(os.environ.get("SINGAX_RANDOM_GRAPHS", "100"))
 BATCH = 10
 _SAVED = os.environ.get("SINGAX_RANDOM_GRAPHS_FOLDER", "")
 
@@ -44,9 +44,9 @@ def test_the_generator_covers_the_operators() -> None:
     drawn: Counter[str] = Counter()
     for seed in range(1000):
         drawn.update(operators(random_model(seed).proto))
-    assert len(drawn) >= 170, len(drawn)
+    assert len(drawn) >= 180, len(drawn)
     assert {"If", "Loop", "Scan", "SequenceMap", "RNN", "LSTM", "GRU", "QLinearConv", "MatMulInteger"} <= set(drawn)
-    assert {rule.name for rule in RULES} - set(drawn) <= {"Upsample", "LpPool"}  # rare ones, drawn by later seeds
+    assert {rule.name for rule in RULES} <= set(drawn)
 
 
 def test_opsets_and_free_sizes_vary() -> None:
@@ -65,11 +65,6 @@ def test_a_seed_gives_the_same_model(seed: int) -> None:
     assert one.proto.SerializeToString() == other.proto.SerializeToString()
     for first, second in zip(one.feeds, other.feeds, strict=True):
         assert all(np.array_equal(first[name], second[name]) for name in first)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_models_pass_the_checker(seed: int) -> None:
-    onnx.checker.check_model(random_model(seed).proto, full_check=True)
 
 
 def test_a_difference_is_seen() -> None:
