@@ -13,7 +13,7 @@ from random_graphs.generate import operators, random_model
 from random_graphs.rules import RULES
 from random_graphs.values import Value, both
 
-SEEDS = int(os.environ.get("SINGAX_RANDOM_GRAPHS", "100"))
+SEEDS = int(os.environ.get("SINGAX_RANDOM_GRAPHS", "80"))
 BATCH = 10
 _SAVED = os.environ.get("SINGAX_RANDOM_GRAPHS_FOLDER", "")
 

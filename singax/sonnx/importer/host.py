@@ -20,7 +20,7 @@ _OWN = ("Sequence", "Optional", "ConcatFromSequence", "SplitToSequence")  # sequ
 _INDEX_ARITHMETIC = """
     Abs Add And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Clip
     Compress Concat Constant ConstantOfShape CumSum DequantizeLinear Div Equal Exp Expand EyeLike Flatten Floor Gather
-    GatherND Greater GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Log Max Min Mod Mul Neg NonZero Not Or Pad
+    GatherND Greater GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Log Max Min Mod Mul Neg NonZero Not Or
     Pow Range Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Relu Reshape Round ScatterElements
     ScatterND Shape Sign Size Slice Split Sqrt Squeeze Sub Sum Tile Transpose Trilu Unique Unsqueeze Where
     Xor
