@@ -118,7 +118,7 @@ class Evaluator:
         """
         _refuse_nonsense(node, inputs)
         call = Call(node, opsets.get(node.domain, 1), self, scope, inputs)
-        if node.op_type in host.MISREAD or handler is not handler_of(node.domain, node.op_type, NEWEST):
+        if handler is not handler_of(node.domain, node.op_type, NEWEST):
             return self._at_once(handler, call)
         try:
             return host.run(node, inputs, opsets)

@@ -186,10 +186,11 @@ def gather(call: Call, x: Array, indices: Array) -> Array:
 
 @onnx_operator("GatherElements")
 def gather_elements(call: Call, x: Array, indices: Array) -> Array:
-    """One entry along the axis for each index."""
-    axis = call.attribute("axis", 0)
+    """One entry along the axis for each index; along other axes there may be fewer indices than entries."""
+    axis = call.attribute("axis", 0) % np.ndim(x)
     places = in_range(call, indices, np.shape(x)[axis])
-    return jnp.take_along_axis(jnp.asarray(x), places, axis, mode=fill_mode(call))
+    cut = tuple(slice(None) if at == axis else slice(size) for at, size in enumerate(np.shape(indices)))
+    return jnp.take_along_axis(jnp.asarray(x)[cut], places, axis, mode=fill_mode(call))
 
 
 @onnx_operator("GatherND")
