@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx
 import onnx.reference
@@ -39,7 +40,7 @@ def expected(target: Any, inputs: Sequence[Any]) -> list[np.ndarray]:
     """The outputs in singax."""
     if isinstance(target, sx.Module):
         target.eval()
-    out = target(*inputs)
+    out = target(*inputs) if isinstance(target, sx.layer.Layer) else target(*map(jnp.asarray, inputs))
     leaves = jax.tree.leaves(out, is_leaf=lambda v: isinstance(v, sx.Tensor))
     return [np.asarray(leaf.data if isinstance(leaf, sx.Tensor) else leaf) for leaf in leaves]
 

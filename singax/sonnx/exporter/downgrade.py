@@ -15,8 +15,8 @@ from singax.sonnx.exporter import schemas
 from singax.sonnx.exporter.graph import Ref
 
 _AXES_AS_ATTRIBUTE = {"ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Squeeze", "Unsqueeze"}
-# Operators whose meaning before this opset is another one, or which onnxruntime and onnx.reference do not agree on.
-_ONLY_FROM = {"GroupNormalization": 21}
+_ONLY_FROM = {"GroupNormalization": 21}  # with another meaning before
+_ONLY_BEFORE = {"GlobalLpPool": 22}  # onnxruntime 1.32 has no newer kernel
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def fitted(made: Operation, inputs: Sequence[Ref | None], attributes: dict[str, 
     """The twin of an operation at an opset; None if that has no operator that says the same."""
     op_type, domain = str(made.twin.op_type), made.twin.domain
     schema = schemas.schema_of(op_type, opset, domain)
-    if schema is None or opset < _ONLY_FROM.get(op_type, 0):
+    if schema is None or not _ONLY_FROM.get(op_type, 0) <= opset < _ONLY_BEFORE.get(op_type, opset + 1):
         return None
     fit: Fit | None = Fit(op_type, list(inputs), dict(attributes))
     if op_type in _AXES_AS_ATTRIBUTE and "axes" in schema.attributes:

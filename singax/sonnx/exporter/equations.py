@@ -31,7 +31,7 @@ class Aval:
 
 @dataclass(frozen=True)
 class Differing:
-    """A constant whose numbers are not the same in all traces."""
+    """A constant that is not the same in all traces: a few numbers each, or 0, 1, 2 … of different lengths."""
 
     samples: tuple[Any, ...]
 
@@ -89,7 +89,7 @@ def merged(values: Sequence[Any], what: str) -> Any:
     if isinstance(first, tuple | list) and all(len(value) == len(first) for value in values):
         items = [merged(row, what) for row in zip(*values, strict=True)]
         return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
-    if all(type(value) is int for value in values):
+    if all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in values):
         return merged_size(values)
     if len(values) == 1 or all(_equal(value, first) for value in values[1:]):
         return first
@@ -101,9 +101,18 @@ def constant_of(values: Sequence[Any]) -> Any:
     arrays = [_as_numpy(value) for value in values]
     if all(a is arrays[0] or np.array_equal(a, arrays[0], equal_nan=a.dtype.kind in "fc") for a in arrays):
         return arrays[0]
-    if any(array.shape for array in arrays):
-        raise _differs("a constant array, such as one of np.arange (use jnp.arange),")
+    if not (_is_small(arrays) or _is_range(arrays)):
+        raise _differs("a constant array, such as one that NumPy made,")
     return Differing(tuple(arrays))
+
+
+def _is_small(arrays: Sequence[np.ndarray]) -> bool:
+    return arrays[0].size <= 64 and len({array.shape for array in arrays}) == 1
+
+
+def _is_range(arrays: Sequence[np.ndarray]) -> bool:
+    """Whether all are 0, 1, 2 …, of different lengths."""
+    return all(array.ndim == 1 and np.array_equal(array, np.arange(len(array))) for array in arrays)
 
 
 def _as_numpy(value: Any) -> Any:
@@ -160,7 +169,7 @@ def _holds_program(value: Any) -> bool:
 
 def _equal(a: Any, b: Any) -> bool:
     try:
-        return bool(a == b)
+        return bool(a == b) or bool(a != a and b != b)
     except ValueError:
         return np.array_equal(a, b)
 

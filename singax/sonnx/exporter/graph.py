@@ -103,7 +103,7 @@ class Graph:
         if value.name is not None:
             return value.name
         if value.samples is not None:
-            return str(self._number(value.samples, value.dtype).name)
+            return str(self._following(value).name)
         assert value.value is not None, "a Ref has a name, a value or samples"
         return self._constant(value.value)
 
@@ -174,8 +174,23 @@ class Graph:
         assert total is not None, "an expression has terms"
         return total if found.divisor == 1 else self.op("Div", total, np.asarray([found.divisor], np.int64))
 
+    def _following(self, ref: Ref) -> Ref:
+        """A constant that follows from unknown sizes."""
+        assert ref.samples is not None, "the caller has asked"
+        if not is_static(ref.shape):
+            steps = self.op("Range", np.asarray(0, np.int64), self.scalar(ref.shape[0]), np.asarray(1, np.int64))
+            return self.op("Cast", steps, to=element_type(ref.dtype))
+        columns = zip(*[sample.ravel().tolist() for sample in ref.samples], strict=True)
+        numbers = [self._number(column, ref.dtype) for column in columns]
+        if not ref.shape:
+            return numbers[0]
+        parts = [self.op("Unsqueeze", number, np.zeros(1, np.int64)) for number in numbers]
+        return self.op("Reshape", self.op("Concat", *parts, axis=0), np.asarray(ref.shape, np.int64))
+
     def _number(self, samples: Sequence[Any], dtype: Any) -> Ref:
         """A scalar that follows from unknown sizes: a size, its root, or one divided by these."""
+        if len(set(samples)) == 1:
+            return constant(np.asarray(samples[0], dtype))
         for power in (1.0, -1.0, 0.5, -0.5):
             powers = np.asarray(samples, np.float64) ** (1 / power)
             whole = np.round(powers)

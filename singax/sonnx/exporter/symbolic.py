@@ -157,9 +157,9 @@ def _fitted(samples: Sequence[int], monomials: list[tuple[Names, np.ndarray]]) -
     for count in range(1, min(len(columns), len(samples)) + 1):
         for chosen in itertools.combinations(range(len(columns)), count):
             matrix = np.stack([columns[i] for i in chosen], axis=1)
-            whole = np.round(np.linalg.lstsq(matrix, target, rcond=None)[0])
+            whole = np.asarray(np.round(np.linalg.lstsq(matrix, target, rcond=None)[0]))
             if whole.all() and np.array_equal(matrix @ whole, target):
-                return Expression(tuple((monomials[i][0], int(c)) for i, c in zip(chosen, list(whole), strict=True)))
+                return Expression(tuple((monomials[i][0], int(c)) for i, c in zip(chosen, whole, strict=True)))
     return None
 
 

@@ -9,10 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr
+from onnx import numpy_helper
 
 from singax.ops.operation import Operation
 from singax.sonnx.exporter import schemas
-from singax.sonnx.exporter.downgrade import fitted
+from singax.sonnx.exporter.details import completed
+from singax.sonnx.exporter.downgrade import Fit, fitted
 from singax.sonnx.exporter.equations import Equation
 from singax.sonnx.exporter.graph import Graph, Ref, constant, element_type
 from singax.sonnx.exporter.registry import Call
@@ -29,7 +31,7 @@ def lowered(call: Call, operands: Sequence[Ref]) -> list[Ref]:
 
 def _as_twin(call: Call, operands: Sequence[Ref]) -> list[Ref] | None:
     made: Operation = call.equation.variants[0].params["operation"]
-    if made.twin.op_type is None:
+    if made.twin.op_type is None or any(jnp.issubdtype(ref.dtype, jax.dtypes.prng_key) for ref in operands):
         return None
     keywords = [dict(eqn.params["attributes"]) for eqn in call.equation.variants]
     attributes = made.twin.convert(keywords[0])
@@ -40,7 +42,7 @@ def _as_twin(call: Call, operands: Sequence[Ref]) -> list[Ref] | None:
         return None
     inputs = [*_in_places(call.equation, operands), *constants]
     fit = fitted(made, inputs, attributes, call.opset)
-    return None if fit is None else _node(call, fit.op_type, made.twin.domain, fit.inputs, fit.attributes)
+    return None if fit is None else _node(call, made.twin.domain, completed(call.graph, fit))
 
 
 def _inside(equation: Equation) -> tuple[ClosedJaxpr, ...]:
@@ -94,9 +96,9 @@ def _differ(a: dict[str, Any], b: dict[str, Any]) -> bool:
 # -- dtypes -----------------------------------------------------------------------------------------------------------
 
 
-def _node(call: Call, op_type: str, domain: str, inputs: list[Ref | None], attributes: Any) -> list[Ref] | None:
+def _node(call: Call, domain: str, fit: Fit) -> list[Ref] | None:
     """The node, with its inputs and outputs converted where ONNX's operator has other dtypes than ours."""
-    schema, avals = schemas.schema_of(op_type, call.opset, domain), call.equation.outputs
+    schema, avals, inputs = schemas.schema_of(fit.op_type, call.opset, domain), call.equation.outputs, fit.inputs
     ins, outs = schemas.input_types(schema, len(inputs)), schemas.output_types(schema, len(avals))
     chosen = _chosen(schema, ins, outs, inputs, [aval.dtype for aval in avals])
     if chosen is None:
@@ -106,7 +108,7 @@ def _node(call: Call, op_type: str, domain: str, inputs: list[Ref | None], attri
         ref if ref is None else converted(graph, ref, ref.dtype, chosen.get(t, ref.dtype))
         for t, ref in zip(ins, inputs, strict=True)
     ]
-    made = graph.ops(op_type, *given, outputs=len(avals), domain=domain, **_plain(attributes))
+    made = graph.ops(fit.op_type, *given, outputs=len(avals), domain=domain, **_plain(fit.attributes))
     natural = [chosen[t] if t in chosen else _own_type(t, aval.dtype) for t, aval in zip(outs, avals, strict=True)]
     return [converted(graph, ref, d, aval.dtype) for ref, d, aval in zip(made, natural, avals, strict=True)]
 
@@ -123,9 +125,12 @@ def _chosen(
         if types is None:
             found[variable] = schemas.dtype_named(variable)
             continue
-        candidates = [*wanted[:1], *([jnp.result_type(*given)] if given else []), np.dtype(bool)]
+        if len(types) == 1:
+            found[variable] = schemas.dtype_named(next(iter(types)))
+            continue
+        candidates = [*wanted[:1], *([jnp.result_type(*given)] if given else [])]
         fitting = [dtype for dtype in candidates if schemas.type_name(dtype) in types]
-        if not fitting or (fitting[0] == np.bool_ and types != {"tensor(bool)"} and candidates[0] != np.bool_):
+        if not fitting:
             return None
         found[variable] = np.dtype(fitting[0])
     return found
@@ -146,9 +151,7 @@ def converted(graph: Graph, ref: Ref, dtype: Any, wanted: Any) -> Ref:
 
 def _plain(attributes: dict[str, Any]) -> dict[str, Any]:
     """Attributes as onnx takes them: arrays as tensors, tuples as lists."""
-    from onnx import numpy_helper
-
-    found = {}
+    found: dict[str, Any] = {}
     for key, value in attributes.items():
         if isinstance(value, np.ndarray):
             value = numpy_helper.from_array(value)

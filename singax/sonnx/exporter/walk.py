@@ -15,7 +15,7 @@ from singax.sonnx.exporter import lowering, twins
 from singax.sonnx.exporter.equations import Aval, Differing, Equation, aval_of, constant_of, rows
 from singax.sonnx.exporter.graph import Graph, Ref, Session, constant
 from singax.sonnx.exporter.registry import Call, lowering_of
-from singax.sonnx.exporter.symbolic import Dim, is_static
+from singax.sonnx.exporter.symbolic import Dim, is_static, merged_size
 
 # Primitives that stand for the program in one of their parameters.
 _INLINED = {
@@ -95,7 +95,8 @@ def constant_ref(values: Sequence[Any], aval: Aval | None = None) -> Ref:
     value = constant_of(values)
     if isinstance(value, Differing):
         dtype = value.samples[0].dtype if aval is None else aval.dtype
-        return Ref(None, (), dtype, samples=tuple(sample.item() for sample in value.samples))
+        shape = tuple(merged_size(sizes) for sizes in zip(*[v.shape for v in value.samples], strict=True))
+        return Ref(None, shape, dtype, samples=value.samples)
     return constant(value if aval is None else np.asarray(value, aval.dtype))
 
 

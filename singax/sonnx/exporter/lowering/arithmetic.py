@@ -111,15 +111,11 @@ def expm1(call: Call, x: Ref) -> Ref:
 
 @lowers("log1p")
 def log1p(call: Call, x: Ref) -> Ref:
-    """log(u) · x / (u − 1) for u = 1 + x (Kahan), and x where u is 1: the rounding of u cancels out."""
-    graph, one = call.graph, np.asarray(1, x.dtype)
-    u = graph.op("Add", x, one)
-    rest = graph.op("Sub", u, one)
-    plain = graph.op("Or", graph.op("Equal", rest, np.asarray(0, x.dtype)), graph.op("IsInf", u))
-    ratio = graph.op("Div", x, graph.op("Where", plain, one, rest))
-    logarithm = graph.op("Log", u)
-    value = graph.op("Mul", logarithm, graph.op("Where", plain, one, ratio))
-    return graph.op("Where", graph.op("Equal", u, one), x, value)
+    """log(1 + x), and 2 artanh(x / (x + 2)) where x is small, which keeps the digits that 1 + x loses."""
+    graph, two = call.graph, np.asarray(2, x.dtype)
+    near = graph.op("Mul", graph.op("Atanh", graph.op("Div", x, graph.op("Add", x, two))), two)
+    is_near = graph.op("Less", graph.op("Abs", x), np.asarray(0.5, x.dtype))
+    return graph.op("Where", is_near, near, graph.op("Log", graph.op("Add", x, np.asarray(1, x.dtype))))
 
 
 @lowers("erfc")

@@ -10,6 +10,7 @@ from singax.sonnx.exporter.lowering.dtypes import element_type, is_bool, is_unsi
 from singax.sonnx.exporter.registry import Call, lowers
 
 _COMPARISONS = {"eq": "Equal", "gt": "Greater", "lt": "Less", "ge": "GreaterOrEqual", "le": "LessOrEqual"}
+_COMPARISONS |= {"eq_to": "Equal", "lt_to": "Less", "le_to": "LessOrEqual"}  # where nan has a place: not in ONNX
 _LOGIC = {"and": "And", "or": "Or", "xor": "Xor"}
 _BITS = {"and": "BitwiseAnd", "or": "BitwiseOr", "xor": "BitwiseXor"}
 

@@ -57,7 +57,9 @@ def transpose(call: Call, x: Ref) -> Ref:
 
 @lowers("concatenate")
 def concatenate(call: Call, *xs: Ref) -> Ref:
-    return call.graph.op("Concat", *xs, axis=call.params["dimension"])
+    axis = call.params["dimension"]
+    some = [x for x in xs if x.shape[axis] != 0] or list(xs[:1])
+    return some[0] if len(some) == 1 else call.graph.op("Concat", *some, axis=axis)
 
 
 @lowers("split")
@@ -79,3 +81,15 @@ def iota(call: Call, *_: Ref) -> Ref:
         return numbers
     column = graph.op("Unsqueeze", numbers, np.asarray([k for k in range(len(sizes)) if k != axis], np.int64))
     return graph.op("Expand", column, graph.sizes(sizes))
+
+
+@lowers("stack")
+def stack(call: Call, *xs: Ref) -> Ref:
+    axis = call.params["axis"]
+    place = np.asarray([axis], np.int64)
+    return call.graph.op("Concat", *[call.graph.op("Unsqueeze", x, place) for x in xs], axis=axis)
+
+
+@lowers("tile")
+def tile(call: Call, x: Ref) -> Ref:
+    return call.graph.op("Tile", x, call.graph.sizes(call.params["reps"]))
