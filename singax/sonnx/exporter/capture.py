@@ -16,11 +16,12 @@ from singax.errors import ExportError
 from singax.layer import build, tree
 from singax.layer.base import Layer
 from singax.layer.inside import call_inside, generator_of
-from singax.mode import Frame
+from singax.layer.tree import Branch
 from singax.ops.operation import capturing
 from singax.sonnx.exporter.inputs import Arguments
+from singax.sonnx.exporter.recorded import LabelledFrame, Recorded
 from singax.sonnx.exporter.symbolic import Dim, probes
-from singax.storage import Cell, exchanged
+from singax.storage import exchanged
 from singax.tensor import Tensor
 
 # Multiples, so that what has to divide a size does; the larger ones for models that need room, the odd ones for others.
@@ -39,26 +40,6 @@ class Capture:
     parameters: list[tuple[str, Tensor]]
     calls: list[Branch]
     outputs: Any
-
-
-Branch = tree.Branch
-
-
-class LabelledFrame(Frame):
-    """A frame that labels the equations of each call with a number, and keeps the layer of it."""
-
-    __slots__ = ("calls",)
-
-    calls: list[Branch]
-
-    def scope(self, layer: Any) -> str:
-        self.calls.append(layer)
-        return f"@{len(self.calls) - 1}@"
-
-    def sibling(self, cells: list[Cell]) -> Frame:
-        made = LabelledFrame(cells, self.generator, self.building, self.compute)
-        made.calls = self.calls
-        return made
 
 
 @dataclass
@@ -88,7 +69,10 @@ class _Trace:
 
 def captured(target: Any, given: Arguments) -> Capture:
     """The forward of a layer, or a function of arrays, as equations."""
-    trace = _of_layer(target, given) if isinstance(target, Layer) else _of_function(target, given)
+    if isinstance(target, Recorded):
+        trace = _Trace(target.run, target.parameters)
+    else:
+        trace = _of_layer(target, given) if isinstance(target, Layer) else _of_function(target, given)
     names = given.symbols
     if not names:
         return _capture(trace, given, [()])

@@ -124,13 +124,11 @@ def _as_numpy(value: Any) -> Any:
 
 def rows(programs: Sequence[Jaxpr], scope: tuple[int, ...]) -> list[Equation]:
     """The equations of a program in all traces, without those whose results nobody reads."""
-    lists = [program.eqns for program in programs]
+    lists = [_alive(program) for program in programs]
     same = len({tuple(e.primitive.name for e in eqns) for eqns in lists}) == 1
-    if not same or len({_wiring(program) for program in programs}) > 1:
+    if not same or len({_wiring(*pair) for pair in zip(programs, lists, strict=True)}) > 1:
         raise _differs("which operations there are")
-    alive = _alive(programs[0])
-    found = zip(*lists, strict=True)
-    return [Equation(row, scope_of(row[0], scope)) for k, row in enumerate(found) if k in alive]
+    return [Equation(row, scope_of(row[0], scope)) for row in zip(*lists, strict=True)]
 
 
 def scope_of(eqn: Any, outer: tuple[int, ...]) -> tuple[int, ...]:
@@ -139,18 +137,18 @@ def scope_of(eqn: Any, outer: tuple[int, ...]) -> tuple[int, ...]:
     return outer + tuple(number for number in own if number not in outer)
 
 
-def _alive(program: Jaxpr) -> set[int]:
+def _alive(program: Jaxpr) -> list[Any]:
+    """The equations whose results somebody reads."""
     wanted = {v for v in program.outvars if not isinstance(v, Literal)}
-    alive = set()
-    for k in reversed(range(len(program.eqns))):
-        eqn = program.eqns[k]
+    alive = []
+    for eqn in reversed(program.eqns):
         if any(v in wanted for v in eqn.outvars) or eqn.effects:
-            alive.add(k)
+            alive.append(eqn)
             wanted |= {v for v in eqn.invars if not isinstance(v, Literal)}
-    return alive
+    return alive[::-1]
 
 
-def _wiring(program: Jaxpr) -> tuple[Any, ...]:
+def _wiring(program: Jaxpr, eqns: Sequence[Any]) -> tuple[Any, ...]:
     """Which equation reads what, with numbers for variables."""
     numbers: dict[Any, int] = {}
 
@@ -158,7 +156,7 @@ def _wiring(program: Jaxpr) -> tuple[Any, ...]:
         return -1 if isinstance(v, Literal) else numbers.setdefault(v, len(numbers))
 
     heads = [number(v) for v in [*program.constvars, *program.invars]]
-    body = [tuple(number(v) for v in [*eqn.invars, *eqn.outvars]) for eqn in program.eqns]
+    body = [tuple(number(v) for v in [*eqn.invars, *eqn.outvars]) for eqn in eqns]
     return (*heads, *body, *[number(v) for v in program.outvars])
 
 

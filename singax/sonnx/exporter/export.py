@@ -20,6 +20,7 @@ from singax.sonnx.exporter.functions import DOMAIN, Place, Structure
 from singax.sonnx.exporter.graph import Graph, Ref, Session, value_info
 from singax.sonnx.exporter.inputs import Arguments, arguments
 from singax.sonnx.exporter.nodes import reads, rename, without_dead
+from singax.sonnx.exporter.recorded import Recorded
 from singax.sonnx.exporter.symbolic import Dim, Size, expression
 from singax.sonnx.exporter.walk import Walker
 
@@ -41,6 +42,8 @@ def to_onnx(
     model_version: int = 0,
 ) -> onnx.ModelProto:
     """The forward of `model` in evaluation mode as an ONNX model, which has been checked.
+
+    SINGA's form `to_onnx([x], [y])` exports what was recorded between the Tensors x and y; its sizes are fixed.
 
     Operations of singax become their ONNX operators, other code of JAX is said with the primitives that it is made of.
 
@@ -68,8 +71,10 @@ def to_onnx(
     newest = onnx.defs.onnx_opset_version()
     if not OLDEST_OPSET <= opset <= newest:
         raise ArgumentError(f"opset must lie from {OLDEST_OPSET} to {newest}. Received: {opset}")
-    forward = _forward(model)
-    given = arguments(forward, inputs, dynamic_batch, dynamic_axes, input_names)
+    if isinstance(model, list | tuple):
+        model, inputs, dynamic_batch = Recorded(model, inputs), model, False
+        input_names = [tensor.name for tensor in inputs] if input_names is None else input_names
+    given = arguments(_forward(model), inputs, dynamic_batch, dynamic_axes, input_names)
     capture = captured(model, given)
     session, graph, outputs = _written(capture, given, opset, output_names)
     made = _assembled(model, capture, given, session, graph, outputs, functions)
@@ -83,6 +88,8 @@ def _forward(model: Any) -> Callable[..., Any]:
     if isinstance(model, Layer):
         function = build.own_forward(model)
         return function.__get__(model)
+    if isinstance(model, Recorded):
+        return model.run
     if not callable(model):
         raise ArgumentError(f"expected a layer or a function of arrays. Received: {type(model).__name__}")
     return model

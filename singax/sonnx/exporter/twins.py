@@ -130,6 +130,8 @@ def _chosen(
             continue
         candidates = [*wanted[:1], *([jnp.result_type(*given)] if given else [])]
         fitting = [dtype for dtype in candidates if schemas.type_name(dtype) in types]
+        if not candidates:  # only an input that is absent has this type
+            continue
         if not fitting:
             return None
         found[variable] = np.dtype(fitting[0])
