@@ -154,16 +154,9 @@ def clamp(call: Call, low: Ref, x: Ref, high: Ref) -> Ref:
     return call.graph.op("Min", call.graph.op("Max", x, low), high)
 
 
-@lowers("nextafter")
-def refused_nextafter(call: Call, x: Ref, y: Ref) -> Ref:
-    from singax.errors import ExportError
-
-    raise ExportError("nextafter has no form in ONNX")
-
-
 @lowers("convert_element_type")
 def convert(call: Call, x: Ref) -> Ref:
-    """Conversion; of floats towards integers, values beyond the range become its ends, as JAX has it."""
+    """Conversion. Floats beyond the range of an integer dtype are not defined in ONNX; JAX takes its ends."""
     wanted = call.out.dtype
     if np.dtype(x.dtype) == np.dtype(wanted):
         return x
@@ -174,10 +167,3 @@ def convert(call: Call, x: Ref) -> Ref:
 def is_finite(call: Call, x: Ref) -> Ref:
     graph = call.graph
     return graph.op("Not", graph.op("Or", graph.op("IsNaN", x), graph.op("IsInf", x)))
-
-
-@lowers("population_count", "clz")
-def refused_bits(call: Call, x: Ref) -> Ref:
-    from singax.errors import ExportError
-
-    raise ExportError(f"{call.equation.name} has no form in ONNX")

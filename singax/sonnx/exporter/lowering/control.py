@@ -11,6 +11,7 @@ from onnx import GraphProto
 from singax.sonnx.exporter.equations import Aval, aval_of
 from singax.sonnx.exporter.graph import Graph, Ref, value_info
 from singax.sonnx.exporter.lowering.dtypes import is_bool
+from singax.sonnx.exporter.lowering.movement import BEGIN, cut
 from singax.sonnx.exporter.registry import Call, lowers
 
 Programs = tuple[ClosedJaxpr, ...]
@@ -129,8 +130,6 @@ def _counted(
     made = _loop(call, inner, trips, None, carried, states, [going, *results], len(results), extra)
     if not call.params["reverse"]:
         return list(made)
-    from singax.sonnx.exporter.lowering.movement import BEGIN, cut
-
     return [*made[: len(states)], *[cut(graph, ys, {0: (-1, BEGIN, -1)}) for ys in made[len(states) :]]]
 
 

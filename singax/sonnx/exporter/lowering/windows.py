@@ -12,6 +12,7 @@ from singax.errors import ExportError
 from singax.sonnx.exporter.graph import Graph, Ref
 from singax.sonnx.exporter.lowering.dtypes import largest, smallest
 from singax.sonnx.exporter.lowering.movement import cut
+from singax.sonnx.exporter.lowering.reduction import reduced
 from singax.sonnx.exporter.lowering.shapes import reshaped
 from singax.sonnx.exporter.registry import Call, lowers
 from singax.sonnx.exporter.symbolic import Size, numbers
@@ -44,8 +45,6 @@ def reduce(call: Call, x: Ref, *initial: Ref) -> Ref:
     """A reduction by a function of the user, if that is a single primitive."""
     graph, op_type, axes = call.graph, combination(call), call.params["dimensions"]
     name = {"Add": "ReduceSum", "Max": "ReduceMax", "Min": "ReduceMin", "Mul": "ReduceProd"}[op_type]
-    from singax.sonnx.exporter.lowering.reduction import reduced
-
     return graph.op(op_type, reduced(graph, name, x, axes), initial[0])
 
 
