@@ -13,7 +13,7 @@ _UNARY = {
     "atanh": "Atanh", "ceil": "Ceil", "copy": "Identity", "copy_p": "Identity", "cos": "Cos", "cosh": "Cosh",
     "erf": "Erf", "exp": "Exp", "floor": "Floor", "log": "Log", "logistic": "Sigmoid", "sign": "Sign", "sin": "Sin",
     "sinh": "Sinh", "sqrt": "Sqrt", "stop_gradient": "Identity", "tan": "Tan", "tanh": "Tanh",
-    "optimization_barrier": "Identity", "reduce_precision": "Identity",
+    "optimization_barrier": "Identity",
 }  # fmt: skip
 
 
