@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from singax.sonnx.exporter.downgrade import Fit
 from singax.sonnx.exporter.graph import Graph, Ref
 from singax.sonnx.exporter.symbolic import Size
@@ -39,4 +41,13 @@ def _attention(graph: Graph, fit: Fit) -> Fit:
     return Fit(fit.op_type, [*fit.inputs[:3], full, *fit.inputs[4:]], fit.attributes)
 
 
+def _one_hot(graph: Graph, fit: Fit) -> Fit:
+    """onnxruntime has a kernel for indices and depth that are both int64."""
+    indices = fit.inputs[0]
+    assert indices is not None, "the indices are not optional"
+    wide = Ref(graph.op("Cast", indices, to=7).name, indices.shape, np.dtype(np.int64))
+    return Fit(fit.op_type, [wide, *fit.inputs[1:]], fit.attributes)
+
+
 _DETAILS: dict[str, Detail] = {"RNN": _recurrent, "LSTM": _recurrent, "GRU": _recurrent, "Attention": _attention}
+_DETAILS["OneHot"] = _one_hot

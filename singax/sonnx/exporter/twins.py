@@ -18,7 +18,7 @@ from singax.sonnx.exporter.downgrade import Fit, fitted
 from singax.sonnx.exporter.equations import Equation
 from singax.sonnx.exporter.graph import Graph, Ref, constant, element_type
 from singax.sonnx.exporter.registry import Call
-from singax.sonnx.exporter.symbolic import merged_size
+from singax.sonnx.exporter.symbolic import Size, merged_size
 
 PRIMITIVE = "singax_operation"
 
@@ -41,8 +41,18 @@ def _as_twin(call: Call, operands: Sequence[Ref]) -> list[Ref] | None:
     if constants is None:
         return None
     inputs = [*_in_places(call.equation, operands), *constants]
+    if made.name == "gather":
+        inputs[1] = _wrapped(call.graph, operands[1], operands[0].shape[attributes.get("axis", 0)])
     fit = fitted(made, inputs, attributes, call.opset)
     return None if fit is None else _node(call, made.twin.domain, completed(call.graph, fit))
+
+
+def _wrapped(graph: Graph, indices: Ref, size: Size) -> Ref:
+    """Indices that wrap around at the end of an axis, which ONNX's Gather refuses."""
+    if indices.value is not None and isinstance(size, int):
+        return constant(np.mod(indices.value.astype(np.int64), size))
+    whole = graph.op("Cast", indices, to=element_type(np.int64))
+    return Ref(graph.op("Mod", whole, graph.scalar(size)).name, indices.shape, np.dtype(np.int64))
 
 
 def _inside(equation: Equation) -> tuple[ClosedJaxpr, ...]:
@@ -128,7 +138,7 @@ def _chosen(
         if len(types) == 1:
             found[variable] = schemas.dtype_named(next(iter(types)))
             continue
-        candidates = [*wanted[:1], *([jnp.result_type(*given)] if given else [])]
+        candidates = [*wanted[:1], *_common(given)]
         fitting = [dtype for dtype in candidates if schemas.type_name(dtype) in types]
         if not candidates:  # only an input that is absent has this type
             continue
@@ -136,6 +146,11 @@ def _chosen(
             return None
         found[variable] = np.dtype(fitting[0])
     return found
+
+
+def _common(dtypes: list[Any]) -> list[Any]:
+    """The dtype that all are promoted to; 64-bit ones are not asked about, where they are alike."""
+    return dtypes[:1] if len(set(map(np.dtype, dtypes))) < 2 else [jnp.result_type(*dtypes)]
 
 
 def _own_type(name: str, dtype: Any) -> np.dtype:
