@@ -112,3 +112,7 @@ class ModelFileError(SingaxError, ValueError):
     def __str__(self) -> str:
         origin = ": ".join(part for part in (self.file, self.part) if part)
         return f"{origin}: {Exception.__str__(self)}" if origin else Exception.__str__(self)
+
+
+class ExportError(SingaxError, ValueError):
+    """A forward holds something that no ONNX file can say, or that is not supported there."""

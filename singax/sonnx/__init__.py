@@ -2,6 +2,7 @@
 
 from singax.sonnx import operators
 from singax.sonnx.backend import SingaBackend, run_model, run_node, supports_device
+from singax.sonnx.exporter.export import to_onnx
 from singax.sonnx.loader import Limits, load
 from singax.sonnx.model import SONNXModel
 from singax.sonnx.nodes import (

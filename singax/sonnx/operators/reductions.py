@@ -80,7 +80,8 @@ def _reduced(call: Call, x: Array, function: Callable[..., Array]) -> Array:
             return _not_reduced(call, x)
         axes = None
     x = jnp.asarray(x)
-    return function(x, axes=None if axes is None else tuple(axes), keepdims=bool(call.attribute("keepdims", 1)))
+    made = function(x, axes=None if axes is None else tuple(axes), keepdims=bool(call.attribute("keepdims", 1)))
+    return made.astype(x.dtype)  # JAX sums integers in its default dtype, ONNX in that of x
 
 
 def _not_reduced(call: Call, x: Array) -> Array:
