@@ -1,0 +1,128 @@
+"""What a file holds for a model, until the model has places for it.
+
+A model that was compiled has all places at once. One that was not gets its parameters with its first input, its slots
+with its first step: values wait for them here, and are delivered before anybody reads a place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from singax.checkpoint.differences import Differences
+from singax.checkpoint.homes import LAYERS, OPTIMIZER, RANDOM, Home
+from singax.checkpoint.places import Places
+from singax.checkpoint.placing import put_all, staged
+from singax.checkpoint.slots import create_slots, is_late
+from singax.layer import tree
+from singax.mode import local
+
+
+@dataclass(frozen=True)
+class Held:
+    """A value of a file, and the kind of state that it is there."""
+
+    kind: str
+    value: Any
+
+
+class Awaited:
+    """The values of one file.
+
+    `complete` files tell everything, optimizers and random key included; of others only the layers' states count.
+    """
+
+    def __init__(self, source: str, values: Mapping[str, Held], strict: bool, complete: bool) -> None:
+        self.source, self.strict, self.complete = source, strict, complete
+        self.values = {path: held for path, held in values.items() if complete or held.kind in LAYERS}
+        self.paths = frozenset(self.values)
+        self.steps = {path: held.value for path, held in self.values.items() if path.endswith(".step")}
+        self.judged: set[str] = set()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Awaited:
+        made = Awaited(self.source, self.values, self.strict, self.complete)
+        made.paths, made.steps, made.judged = self.paths, self.steps, set(self.judged)
+        return made
+
+    def overlaid(self, other: Awaited) -> Awaited:
+        """The same with the values of another file in the place of its own."""
+        made = Awaited(other.source, {**self.values, **other.values}, other.strict, self.complete)
+        made.paths, made.steps, made.judged = self.paths | other.paths, self.steps, set(self.judged)
+        return made
+
+    def deliver(self, model: Any, settled: bool = True) -> None:
+        """Give the model what it has places for; afterwards `model._awaited` is None if nothing is left.
+
+        Unless `settled`, more places may come at any moment, and optimizers are not judged yet.
+
+        Raises `StateMismatchError` if the file does not fit; nothing is changed then.
+        """
+        model._bank.commit()
+        undo = create_slots(model, [path for path, held in self.values.items() if held.kind == OPTIMIZER])
+        try:
+            places = Places(model, self.complete, settled)
+            values = self._compared(places)
+            put_all(staged(values, {path: home.cell for path, home in places.homes.items()}))
+        except BaseException:
+            undo()
+            raise
+        if local.undo is not None:
+            local.undo.extend([undo, self._returner(model)])
+        self._note_delivery(model, places)
+
+    def _compared(self, places: Places) -> dict[str, Any]:
+        """What to put where, once all differences were found to be in order: fresh values too, for late slots."""
+        differences = Differences()
+        values: dict[str, Any] = {}
+        for path, held in self.values.items():
+            if path in places.homes:
+                values[path] = held.value
+                differences.compare(path, places.homes[path].cell.get(), held.value)
+            elif not places.may_come(path, held.kind):
+                differences.find(path, held.value)
+        values.update(self._missing(places, differences))
+        differences.report(self.source, self.strict)
+        return values
+
+    def _missing(self, places: Places, differences: Differences) -> dict[str, Any]:
+        fresh: dict[str, Any] = {}
+        for path, home in places.homes.items():
+            owner = places.owner_of(path) if home.kind == OPTIMIZER else ""
+            known = path in self.paths or (owner or home.kind) in self.judged
+            if known or not home.is_filled or not places.can_judge(home.kind):
+                continue
+            if owner and self._is_late(path, owner, places.homes):
+                fresh[path] = places.owners[owner].fresh_state()[path.removeprefix(owner + tree.SEPARATOR)]
+            else:
+                differences.miss(path, home.cell.get())
+        return fresh
+
+    def _is_late(self, path: str, owner: str, homes: Mapping[str, Home]) -> bool:
+        steps = self.steps.get(tree.join(owner, "step"))
+        parameters = {name for name, home in homes.items() if home.kind in LAYERS}
+        return steps is not None and is_late(path, self.paths, parameters, bool(steps.any()))
+
+    def _note_delivery(self, model: Any, places: Places) -> None:
+        delivered = set(places.homes) & set(self.values)
+        self.values = {
+            path: held
+            for path, held in self.values.items()
+            if path not in delivered and places.may_come(path, held.kind)
+        }
+        kinds = (*LAYERS, RANDOM, OPTIMIZER)
+        self.judged.update(kind for kind in kinds if kind != OPTIMIZER and places.can_judge(kind))
+        self.judged.update(places.owners if places.can_judge(OPTIMIZER) else ())
+        for owner in {places.owner_of(path) for path in delivered} - {""}:
+            places.owners[owner].values_came()
+        if not self.values and places.can_judge(OPTIMIZER if self.complete else LAYERS[0]):
+            model.__dict__["_awaited"] = None
+
+    def _returner(self, model: Any) -> Any:
+        values, judged = self.values, set(self.judged)
+
+        def take_back() -> None:
+            self.values, self.judged = values, judged
+            model.__dict__["_awaited"] = self
+
+        return take_back
