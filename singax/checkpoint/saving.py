@@ -19,7 +19,7 @@ from singax.checkpoint.homes import LAYERS, Home, homes, waiting_layers
 from singax.checkpoint.paths import PathLike, both
 from singax.checkpoint.user_state import encoded
 from singax.checkpoint.wire import Wire, wired
-from singax.errors import ArgumentError, NameMismatchError, StateError, UninitializedError
+from singax.errors import ArgumentError, FileFormatError, NameMismatchError, StateError, UninitializedError
 from singax.files import Entry
 from singax.interrupt import deferred_interrupts
 from singax.mode import local
@@ -51,7 +51,7 @@ def save_plain(model: Any, path: PathLike) -> None:
     stored = stored_states(model)
     disguised = [name for name, (_, wire) in stored.items() if wire.note]
     if disguised:
-        raise files.FileFormatError(f"other frameworks could not read {', '.join(disguised)}: use save() instead")
+        raise FileFormatError(f"other frameworks could not read {', '.join(disguised)}: use save() instead")
     plain = {name: (kind, wire) for name, (kind, wire) in stored.items() if kind in LAYERS}
     with _on_process_zero(plain) as writes:
         if writes:

@@ -68,8 +68,8 @@ class _Encoder:
             return {"dict": [[self.encode(k, place, depth), self.encode(v, f"{place}/{k}", depth)] for k, v in items]}
         if type(value) not in (list, tuple):
             raise ArgumentError(f"{place} is a {type(value).__name__}: save a dict, list or tuple instead")
-        items = [self.encode(item, f"{place}/{number}", depth) for number, item in enumerate(value)]
-        return items if type(value) is list else {"tuple": items}
+        entries = [self.encode(item, f"{place}/{number}", depth) for number, item in enumerate(value)]
+        return entries if type(value) is list else {"tuple": entries}
 
     def _array(self, value: Any, place: str) -> Any:
         if isinstance(value, Tensor):

@@ -62,7 +62,7 @@ def unwired(name: str, array: np.ndarray, note: str) -> Any:
         return array.view(np.complex128)[..., 0]
     if note.startswith(KEY) and array.dtype == np.uint32 and array.ndim:
         try:
-            return jax.random.wrap_key_data(array, impl=note.removeprefix(KEY))
+            return jax.random.wrap_key_data(jnp.asarray(array), impl=note.removeprefix(KEY))
         except (ValueError, TypeError) as error:
             raise FileFormatError(f"{name} holds no random keys of {note.removeprefix(KEY)!r}: {error}") from None
     raise FileFormatError(f"{name} is of a kind that is not known: {note!r:.100} of {array.dtype}{list(array.shape)}")

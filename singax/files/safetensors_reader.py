@@ -37,7 +37,7 @@ class SafetensorsFile:
         """The array `name`, in memory of its own; with `checksum`, once it is found to have this SHA-256."""
         field = self.fields[name]
         content = np.empty(field.end - field.begin, np.uint8)
-        found = self._filled(name, field, memoryview(content), checksum is not None)
+        found = self._filled(name, field, content.data, checksum is not None)
         if checksum is not None and found != checksum:
             raise FileFormatError(f"{name} is damaged: its SHA-256 is {found}, and was {checksum} when it was saved")
         if field.dtype == np.dtype(bool) and content.size and content.max() > 1:

@@ -83,7 +83,7 @@ def _bytes_of(name: str, entry: Entry) -> memoryview:
         )
     little = np.require(array, array.dtype.newbyteorder("<"), "C")
     assert little.nbytes == nbytes(entry.dtype, entry.shape)
-    return memoryview(little.reshape(-1).view(np.uint8)) if little.size else memoryview(b"")
+    return little.reshape(-1).view(np.uint8).data if little.size else memoryview(b"")
 
 
 def _sealed(text: bytes) -> bytes:
