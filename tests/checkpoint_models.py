@@ -1,4 +1,4 @@
-"""Models whose states are of all kinds, and how one is trained: shared by tests of checkpoints and their subprocesses."""
+"""Models whose states are of all kinds, and how one is trained: for tests of checkpoints and their subprocesses."""
 
 from __future__ import annotations
 

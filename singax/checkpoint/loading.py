@@ -17,7 +17,7 @@ from singax.checkpoint.network import network_weights, save_id_of
 from singax.checkpoint.paths import NETWORK, STATES, PathLike, both, to_read
 from singax.checkpoint.user_state import decoded
 from singax.checkpoint.wire import unwired
-from singax.errors import ArgumentError, StateError
+from singax.errors import ArgumentError, FileFormatError, StateError
 from singax.files import SafetensorsFile
 from singax.mode import local
 
@@ -32,11 +32,11 @@ def load(model: Any, path: PathLike, include_state: bool, strict: bool) -> dict[
     with _opened_pair(source) as (file, other):
         document = read_document(file)
         values = _values(file, document)
-        state = decoded(document.state, lambda name: _user_array(file, document, name)) if include_state else {}
+        state = _user_state(file, document) if include_state else {}
     if os.fspath(path) != os.fspath(source):
         _check_pair(source, document, other)
     _attach(model, Awaited(os.fspath(source), values, strict, complete=include_state))
-    return dict(state)
+    return state
 
 
 def load_plain(model: Any, path: PathLike, strict: bool) -> None:
@@ -108,6 +108,15 @@ def _values(file: SafetensorsFile, document: Document) -> dict[str, Held]:
     }
 
 
-def _user_array(file: SafetensorsFile, document: Document, name: Any) -> Any:
-    about = document.arrays[name]
-    return unwired(name, file.read(name, about.checksum), about.note)
+def _user_state(file: SafetensorsFile, document: Document) -> dict[str, Any]:
+    """What was given to `save`; each array of the file has one place in it."""
+    waiting = {name: about for name, about in document.arrays.items() if about.kind == USER}
+
+    def array(name: Any) -> Any:
+        about = waiting.pop(name)
+        return unwired(name, file.read(name, about.checksum), about.note)
+
+    state = decoded(document.state, array)
+    if not isinstance(state, dict):
+        raise FileFormatError(f"the state in it is a {type(state).__name__}, and no dict")
+    return state

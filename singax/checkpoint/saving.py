@@ -117,8 +117,7 @@ def _write(
         new = []
         for target in targets:
             with _explained(target):
-                new.append(files.NewFile(target))
-                stack.callback(new[-1].discard)
+                new.append(files.new_file(target, stack))
                 if target is targets[0]:
                     files.write_safetensors(new[-1].file, entries, texts)
                 else:

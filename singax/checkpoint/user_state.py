@@ -114,7 +114,7 @@ def decoded(tree: Any, array: Callable[[str], Any]) -> Any:
         if kind in _ARRAYS:
             return _decoded_array(kind, tree, array)
         return _DECODERS[kind](tree[kind], array)
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         if isinstance(error, FileFormatError):
             raise
         raise FileFormatError(f"the state in it holds what no state holds: {str(tree)[:200]}") from None

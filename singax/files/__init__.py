@@ -1,6 +1,6 @@
 """Files: written whole or not at all, and read with suspicion."""
 
-from singax.files.atomic import NewFile, replacing, sync_folder
+from singax.files.atomic import NewFile, new_file, replacing, sync_folder
 from singax.files.locks import folder_lock
 from singax.files.safetensors_format import CODES, ordered
 from singax.files.safetensors_reader import SafetensorsFile, open_safetensors

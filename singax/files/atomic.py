@@ -13,10 +13,11 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from singax.files.leftovers import new_temporary, remove_leftovers
+from singax.interrupt import deferred_interrupts
 
 
 class NewFile:
@@ -28,9 +29,10 @@ class NewFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.target = pathlib.Path(path)
-        remove_leftovers(self.target)
-        handle, self.temporary = new_temporary(self.target)
-        self.file: Any = os.fdopen(handle, "w+b")
+        with deferred_interrupts():
+            remove_leftovers(self.target)
+            handle, self.temporary = new_temporary(self.target)
+            self.file: Any = os.fdopen(handle, "w+b")
 
     def seal(self) -> None:
         """Flush everything to the disk, with the permissions of the file that will be replaced."""
@@ -44,10 +46,11 @@ class NewFile:
 
     def discard(self) -> None:
         """Close the file, and remove it if it was not published."""
-        with suppress(OSError):  # what could not be flushed is not wanted any more
-            self.file.close()
-        with suppress(OSError):
-            os.unlink(self.temporary)
+        with deferred_interrupts():
+            with suppress(OSError):  # what could not be flushed is not wanted any more
+                self.file.close()
+            with suppress(OSError):
+                os.unlink(self.temporary)
 
 
 @contextmanager
@@ -56,14 +59,20 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Any]:
 
     It is written beside `path`, flushed to the disk and renamed, so that a crash leaves the old file or the new one.
     """
-    new = NewFile(path)
-    try:
+    with ExitStack() as stack:
+        new = new_file(path, stack)
         yield new.file
         new.seal()
         new.publish()
-    finally:
-        new.discard()
-    sync_folder(new.target.parent)
+        sync_folder(new.target.parent)
+
+
+def new_file(path: str | os.PathLike[str], stack: ExitStack) -> NewFile:
+    """A `NewFile` that is discarded when `stack` is left; Ctrl-C waits until that is settled."""
+    with deferred_interrupts():
+        new = NewFile(path)
+        stack.callback(new.discard)
+    return new
 
 
 def _usual_mode(target: pathlib.Path) -> int:

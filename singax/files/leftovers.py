@@ -35,8 +35,8 @@ def remove_leftovers(target: pathlib.Path) -> list[pathlib.Path]:
     A file that a living process writes is locked and stays, in whatever container or on whatever host that process is.
     """
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[^.]+\.tmp")
-    with suppress(OSError), os.scandir(target.parent) as entries:
-        found = [pathlib.Path(entry.path) for entry in entries if pattern.fullmatch(entry.name)]
+    with suppress(OSError):
+        found = [target.parent / name for name in os.listdir(target.parent) if pattern.fullmatch(name)]
         return [path for path in found if _removed(path)]
     return []
 
