@@ -124,7 +124,7 @@ BROKEN: list[tuple[Any, bytes, str]] = [
     (b'{"a":"\xff"}', b"", "JSON is broken"),
     (b"[" * 200_000 + b"]" * 200_000, b"", "nested deeper"),
     (b'{"a":' * 100_000, b"", "nested deeper"),
-    (b"[" + b"0," * 2_100_000 + b"0]", b"", "more than 2000000 values"),
+    (b"[" + b"0," * 1_100_000 + b"0]", b"", "more than 1000000 values"),
 ]
 
 
@@ -137,7 +137,7 @@ def test_headers_that_lie(tmp_path: pathlib.Path, header: Any, data: bytes, mess
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("length", [0, 1, 1 << 25, 1 << 40, 1 << 63, (1 << 64) - 1])
+@pytest.mark.parametrize("length", [0, 1, 1 << 24, 1 << 40, 1 << 63, (1 << 64) - 1])
 def test_lengths_that_lie(tmp_path: pathlib.Path, length: int) -> None:
     """The first eight bytes are believed only if so many bytes follow."""
     path = header_file(tmp_path / "a.safetensors", {"a": entry()}, bytes(8), length)

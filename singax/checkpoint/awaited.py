@@ -6,9 +6,12 @@ with its first step: values wait for them here, and are delivered before anybody
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from singax.checkpoint.differences import Differences
 from singax.checkpoint.homes import LAYERS, OPTIMIZER, RANDOM, Home
@@ -21,34 +24,54 @@ from singax.mode import local
 
 @dataclass(frozen=True)
 class Held:
-    """A value of a file, and the kind of state that it is there."""
+    """A value of a file, or its shape and dtype before it is read, and the kind of state that it is there."""
 
     kind: str
     value: Any
 
 
+Read = Callable[[str], Any]
+
+
 class Awaited:
     """The values of one file.
 
-    `complete` files tell everything, optimizers and random key included; of others only the layers' states count.
+    `complete` files tell everything, optimizers and random key included; of others only the layers' states count. With
+    `read`, which gives a value by name, the values are shapes and dtypes until `fetch` reads them.
     """
 
-    def __init__(self, source: str, values: Mapping[str, Held], strict: bool, complete: bool) -> None:
-        self.source, self.strict, self.complete = source, strict, complete
+    def __init__(
+        self, source: str, values: Mapping[str, Held], strict: bool, complete: bool, read: Read | None = None
+    ) -> None:
+        self.source, self.strict, self.complete, self._read = source, strict, complete, read
         self.values = {path: held for path, held in values.items() if complete or held.kind in LAYERS}
         self.paths = frozenset(self.values)
-        self.steps = {path: held.value for path, held in self.values.items() if path.endswith(".step")}
         self.judged: set[str] = set()
+        self.unstarted = {path for path, held in self.values.items() if self._is_zero_step(path, held)}
+
+    def _is_zero_step(self, path: str, held: Held) -> bool:
+        """Whether this is the counter of an optimizer that has not made a step."""
+        if held.kind != OPTIMIZER or not path.endswith(f"{tree.SEPARATOR}step") or math.prod(held.value.shape) != 1:
+            return False
+        return not np.any(held.value if self._read is None else self._read(path))
+
+    def fetch(self) -> None:
+        """Read and verify all values, if that has not been done."""
+        if self._read is not None:
+            read = self._read
+            self.values = {path: Held(held.kind, read(path)) for path, held in self.values.items()}
+            self._read = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Awaited:
         made = Awaited(self.source, self.values, self.strict, self.complete)
-        made.paths, made.steps, made.judged = self.paths, self.steps, set(self.judged)
+        made.paths, made.unstarted, made.judged = self.paths, self.unstarted, set(self.judged)
         return made
 
     def overlaid(self, other: Awaited) -> Awaited:
         """The same with the values of another file in the place of its own."""
+        other.fetch()
         made = Awaited(other.source, {**self.values, **other.values}, other.strict, self.complete)
-        made.paths, made.steps, made.judged = self.paths | other.paths, self.steps, set(self.judged)
+        made.paths, made.unstarted, made.judged = self.paths | other.paths, self.unstarted, set(self.judged)
         return made
 
     def deliver(self, model: Any, settled: bool = True) -> None:
@@ -62,7 +85,9 @@ class Awaited:
         undo = create_slots(model, [path for path, held in self.values.items() if held.kind == OPTIMIZER])
         try:
             places = Places(model, self.complete, settled)
-            values = self._compared(places)
+            fresh = self._compared(places)
+            self.fetch()
+            values = {path: held.value for path, held in self.values.items() if path in places.homes} | fresh
             put_all(staged(values, {path: home.cell for path, home in places.homes.items()}))
         except BaseException:
             undo()
@@ -72,18 +97,16 @@ class Awaited:
         self._note_delivery(model, places)
 
     def _compared(self, places: Places) -> dict[str, Any]:
-        """What to put where, once all differences were found to be in order: fresh values too, for late slots."""
+        """Report all differences; returns fresh values for slots that the file does not know yet."""
         differences = Differences()
-        values: dict[str, Any] = {}
         for path, held in self.values.items():
             if path in places.homes:
-                values[path] = held.value
                 differences.compare(path, places.homes[path].cell.get(), held.value)
             elif not places.may_come(path, held.kind):
                 differences.find(path, held.value)
-        values.update(self._missing(places, differences))
+        fresh = self._missing(places, differences)
         differences.report(self.source, self.strict)
-        return values
+        return fresh
 
     def _missing(self, places: Places, differences: Differences) -> dict[str, Any]:
         fresh: dict[str, Any] = {}
@@ -99,9 +122,9 @@ class Awaited:
         return fresh
 
     def _is_late(self, path: str, owner: str, homes: Mapping[str, Home]) -> bool:
-        steps = self.steps.get(tree.join(owner, "step"))
+        step = tree.join(owner, "step")
         parameters = {name for name, home in homes.items() if home.kind in LAYERS}
-        return steps is not None and is_late(path, self.paths, parameters, bool(steps.any()))
+        return step in self.paths and is_late(path, self.paths, parameters, step not in self.unstarted)
 
     def _note_delivery(self, model: Any, places: Places) -> None:
         delivered = set(places.homes) & set(self.values)

@@ -16,7 +16,7 @@ from singax.checkpoint.homes import PARAMETER
 from singax.checkpoint.network import network_weights, save_id_of
 from singax.checkpoint.paths import NETWORK, STATES, PathLike, both, to_read
 from singax.checkpoint.user_state import decoded
-from singax.checkpoint.wire import unwired
+from singax.checkpoint.wire import outlined, unwired
 from singax.errors import ArgumentError, FileFormatError, StateError
 from singax.files import SafetensorsFile
 from singax.mode import local
@@ -31,11 +31,10 @@ def load(model: Any, path: PathLike, include_state: bool, strict: bool) -> dict[
         return {}
     with _opened_pair(source) as (file, other):
         document = read_document(file)
-        values = _values(file, document)
+        if os.fspath(path) != os.fspath(source):
+            _check_pair(source, document, other)
         state = _user_state(file, document) if include_state else {}
-    if os.fspath(path) != os.fspath(source):
-        _check_pair(source, document, other)
-    _attach(model, Awaited(os.fspath(source), values, strict, complete=include_state))
+        _attach(model, _awaited(source, file, document, strict, complete=include_state))
     return state
 
 
@@ -43,10 +42,25 @@ def load_plain(model: Any, path: PathLike, strict: bool) -> None:
     """See `Module.from_safetensors`."""
     with files.open_safetensors(path) as file:
         if any(key.startswith("singax.") for key in file.metadata):
-            values = _values(file, read_document(file))
+            _attach(model, _awaited(path, file, read_document(file), strict, complete=False))
         else:
-            values = {name: Held(PARAMETER, file.read(name)) for name in file.fields}
-    _attach(model, Awaited(os.fspath(path), values, strict, complete=False))
+            values = {name: Held(PARAMETER, field) for name, field in file.fields.items()}
+            _attach(model, Awaited(os.fspath(path), values, strict, False, file.read))
+
+
+def _awaited(path: PathLike, file: SafetensorsFile, document: Document, strict: bool, complete: bool) -> Awaited:
+    """The states in an open checkpoint; nothing is read yet."""
+    arrays = document.arrays
+    values = {
+        name: Held(arrays[name].kind, outlined(name, field.dtype, field.shape, arrays[name].note))
+        for name, field in file.fields.items()
+        if arrays[name].kind != USER
+    }
+
+    def read(name: str) -> Any:
+        return unwired(file.read(name, arrays[name].checksum), arrays[name].note)
+
+    return Awaited(os.fspath(path), values, strict, complete, read)
 
 
 def load_network(path: PathLike) -> Any:
@@ -100,21 +114,14 @@ def _check_pair(source: pathlib.Path, document: Document, other: str | None) -> 
         )
 
 
-def _values(file: SafetensorsFile, document: Document) -> dict[str, Held]:
-    return {
-        name: Held(about.kind, unwired(name, file.read(name, about.checksum), about.note))
-        for name, about in document.arrays.items()
-        if about.kind != USER
-    }
-
-
 def _user_state(file: SafetensorsFile, document: Document) -> dict[str, Any]:
     """What was given to `save`; each array of the file has one place in it."""
     waiting = {name: about for name, about in document.arrays.items() if about.kind == USER}
 
     def array(name: Any) -> Any:
-        about = waiting.pop(name)
-        return unwired(name, file.read(name, about.checksum), about.note)
+        about, field = waiting.pop(name), file.fields[name]
+        outlined(name, field.dtype, field.shape, about.note)
+        return unwired(file.read(name, about.checksum), about.note)
 
     state = decoded(document.state, array)
     if not isinstance(state, dict):

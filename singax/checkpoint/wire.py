@@ -54,18 +54,27 @@ def wired(name: str, dtype: Any, shape: tuple[int, ...], read: Callable[[], Any]
     return Wire("", dtype, shape, lambda: host_array(read()))
 
 
-def unwired(name: str, array: np.ndarray, note: str) -> Any:
-    """The value behind what a file holds. Raises `FileFormatError` for a note that is not known or does not fit."""
+def outlined(name: str, dtype: np.dtype, shape: tuple[int, ...], note: str) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of what `unwired` will give, before anything is read. Raises `FileFormatError` as it does."""
     if not note:
-        return array
-    if note == COMPLEX and array.dtype == np.float64 and array.shape[-1:] == (2,):
-        return array.view(np.complex128)[..., 0]
-    if note.startswith(KEY) and array.dtype == np.uint32 and array.ndim:
+        return jax.ShapeDtypeStruct(shape, dtype)
+    if note == COMPLEX and dtype == np.float64 and shape[-1:] == (2,):
+        return jax.ShapeDtypeStruct(shape[:-1], np.complex128)
+    if note.startswith(KEY) and dtype == np.uint32 and shape:
         try:
-            return jax.random.wrap_key_data(jnp.asarray(array), impl=note.removeprefix(KEY))
+            data = jax.ShapeDtypeStruct(shape, np.uint32)
+            found = jax.eval_shape(lambda words: jax.random.wrap_key_data(words, impl=note.removeprefix(KEY)), data)
+            return jax.ShapeDtypeStruct(found.shape, found.dtype)
         except (ValueError, TypeError) as error:
-            raise FileFormatError(f"{name} holds no random keys of {note.removeprefix(KEY)!r}: {error}") from None
-    raise FileFormatError(f"{name} is of a kind that is not known: {note!r:.100} of {array.dtype}{list(array.shape)}")
+            raise FileFormatError(f"{name[:200]} holds no random keys of {note[:100]!r}: {error}") from None
+    raise FileFormatError(f"{name[:200]} is of a kind that is not known: {note!r:.100} of {dtype}{list(shape)}")
+
+
+def unwired(array: np.ndarray, note: str) -> Any:
+    """The value behind what a file holds, once `outlined` has found it in order."""
+    if note == COMPLEX:
+        return array.view(np.complex128)[..., 0]
+    return jax.random.wrap_key_data(jnp.asarray(array), impl=note.removeprefix(KEY)) if note else array
 
 
 def host_array(value: Any) -> np.ndarray:

@@ -25,7 +25,7 @@ from singax.files.strict_json import strict_json
 
 METADATA = "__metadata__"
 LENGTH_BYTES = 8
-MOST_HEADER_BYTES = 1 << 25
+MOST_HEADER_BYTES = 1 << 24
 MOST_AXES = 64
 _ALIGNMENT = 64
 _LARGEST = 1 << 62

@@ -13,7 +13,7 @@ from typing import Any
 
 from singax.errors import FileFormatError
 
-MOST_VALUES = 2_000_000
+MOST_VALUES = 1_000_000
 DEEPEST = 200
 
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
