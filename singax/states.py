@@ -13,6 +13,7 @@ from singax import device as devices
 from singax import files, mode
 from singax.dtypes import float16
 from singax.errors import ArgumentError, NameMismatchError, ShapeError, StateError
+from singax.interrupt import deferred_interrupts
 from singax.layer import tree
 from singax.layer.base import Layer
 from singax.ledger import Ledger
@@ -167,7 +168,8 @@ class StatefulLayer(Layer):
         model. Nothing is changed then.
         """
         states, extra = files.read_singa_zip(fpath)
-        self.set_states(states)
+        with deferred_interrupts():
+            self.set_states(states)
         return {name: Tensor(data=value, requires_grad=False, name=name) for name, value in extra.items()}
 
     def _current_bank(self) -> Bank:
