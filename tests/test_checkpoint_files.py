@@ -21,7 +21,7 @@ import singax as sx
 from singax import files
 from singax.checkpoint import network, saving
 from singax.errors import ArgumentError, ExportError, FileFormatError, StateMismatchError
-from singax.files import leftovers
+from singax.files import leftovers, locks
 
 X, Y = blobs()
 
@@ -352,6 +352,15 @@ def test_a_file_taken_for_a_leftover_before_it_was_locked(
         file.write(b"whole")
     assert len(made) == 3
     assert (tmp_path / "a").read_bytes() == b"whole"
+
+
+def test_a_lock_that_is_never_released(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was stopped while it held the folder's lock stops nobody else for ever."""
+    monkeypatch.setattr(locks, "_LONGEST_WAIT", 0.05)
+    net = trained()
+    with files.folder_lock(tmp_path):
+        net.save(tmp_path / "net", onnx=False)
+        assert net.load(tmp_path / "net") == {}
 
 
 def test_permissions_stay(tmp_path: pathlib.Path) -> None:

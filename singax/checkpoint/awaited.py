@@ -6,6 +6,7 @@ with its first step: values wait for them here, and are delivered before anybody
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -110,13 +111,14 @@ class Awaited:
 
     def _missing(self, places: Places, differences: Differences) -> dict[str, Any]:
         fresh: dict[str, Any] = {}
+        initial = functools.cache(lambda owner: places.owners[owner].fresh_state())
         for path, home in places.homes.items():
             owner = places.owner_of(path) if home.kind == OPTIMIZER else ""
             known = path in self.paths or (owner or home.kind) in self.judged
             if known or not home.is_filled or not places.can_judge(home.kind):
                 continue
             if owner and self._is_late(path, owner, places.homes):
-                fresh[path] = places.owners[owner].fresh_state()[path.removeprefix(owner + tree.SEPARATOR)]
+                fresh[path] = initial(owner)[path.removeprefix(owner + tree.SEPARATOR)]
             else:
                 differences.miss(path, home.cell.get())
         return fresh
