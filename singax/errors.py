@@ -103,10 +103,6 @@ class FileFormatError(SingaxError, ValueError):
     """A file does not hold what its format promises, or a value does not fit the format."""
 
 
-class ExportError(SingaxError, NotImplementedError):
-    """A model or operation cannot be written in another format."""
-
-
 class DataError(SingaxError, RuntimeError):
     """A worker that prepares data failed or has ended."""
 
@@ -130,3 +126,7 @@ class ModelFileError(SingaxError, ValueError):
     def __str__(self) -> str:
         origin = ": ".join(part for part in (self.file, self.part) if part)
         return f"{origin}: {Exception.__str__(self)}" if origin else Exception.__str__(self)
+
+
+class ExportError(SingaxError, ValueError):
+    """A forward holds something that no ONNX file can say, or that is not supported there."""
