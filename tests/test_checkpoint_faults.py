@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -243,9 +244,18 @@ def test_values_that_wait_survive_a_failing_compile(tmp_path: pathlib.Path, monk
 # -- Ctrl-C -------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also in a process that was started in the background and ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread only"
 )
+@pytest.mark.usefixtures("interruptible")
 def test_interrupts_in_a_training_loop_that_saves(tmp_path: pathlib.Path) -> None:
     """Two hundred times Ctrl-C: the model goes on, and the newest file that was finished, or a newer one, loads."""
     net, reader, caught = trained(), trained(0), 0
@@ -275,6 +285,7 @@ def test_interrupts_in_a_training_loop_that_saves(tmp_path: pathlib.Path) -> Non
     assert os.listdir(tmp_path) == ["net.safetensors"]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_between_the_renames_waits(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both files are of one save when KeyboardInterrupt reaches the caller."""
     from test_checkpoint_files import fake_network
