@@ -81,6 +81,20 @@ class NameMismatchError(SingaxError, KeyError):
     __str__ = SingaxError.__str__
 
 
+class StateMismatchError(SingaxError, ValueError):
+    """A file of states is of another model; nothing was changed.
+
+    `missing`, `unexpected`, `wrong_shape` and `wrong_dtype` map paths to what was wanted and found.
+    """
+
+    def __init__(self, message: str, **kinds: dict[str, str]) -> None:
+        super().__init__(message)
+        self.missing = kinds.get("missing", {})
+        self.unexpected = kinds.get("unexpected", {})
+        self.wrong_shape = kinds.get("wrong_shape", {})
+        self.wrong_dtype = kinds.get("wrong_dtype", {})
+
+
 class DeviceNotFoundError(SingaxError, RuntimeError):
     """The device asked for is not on this machine."""
 

@@ -29,6 +29,7 @@ HOUSE = [
     ["functional", "states"],
     ["module"],
     ["model", "opt", "data", "image_tool", "snapshot", "utils", "sonnx"],
+    ["checkpoint"],
 ]
 ROW = {name: row for row, names in enumerate(HOUSE) for name in names}
 

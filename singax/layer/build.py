@@ -64,6 +64,8 @@ def build(
         runner = _run_initialize if initialize_only else _run_forward
         shapes = _probed(functools.partial(runner, layer, function), layer, args, kwargs, constants)
         decide_draws(layer)
+        if keep and not local.tracing and hasattr(layer._root, "_receive"):
+            layer._root._receive(settled=False)
     return shapes
 
 
