@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto
-from onnx_pairs import by_singax, feeds, model
+from onnx_pairs import by_singax, exact_weights, feeds, model
 from onnx_pairs import compare as compare_any
 
 from singax.errors import ModelFileError
@@ -29,6 +29,10 @@ def floats(*shape: int) -> np.ndarray:
 def integers(dtype: Any, *shape: int) -> np.ndarray:
     limits = np.iinfo(dtype)
     return RNG.integers(limits.min, limits.max, shape, endpoint=True).astype(dtype)
+
+
+def safe_weights(dtype: Any, *shape: int) -> np.ndarray:
+    return exact_weights(RNG, dtype, *shape)
 
 
 def bits(*shape: int) -> np.ndarray:
@@ -224,16 +228,16 @@ def test_quantize_and_dequantize() -> None:
 
 @pytest.mark.parametrize("dtype", KINDS)
 def test_products_with_floats(dtype: Any) -> None:
-    b, columns = integers(dtype, 8, 5), [np.abs(floats(5)), integers(dtype, 5)]
+    b, columns = safe_weights(dtype, 8, 5), [np.abs(floats(5)), integers(dtype, 5)]
     compare("DynamicQuantizeMatMul", [floats(2, 3, 8), b, *columns, floats(5)])
     compare("DynamicQuantizeMatMul", [floats(3, 8), b, scale(0.02), zero(12, dtype)])
-    a = [integers(np.uint8, 3, 8), integers(np.int8, 8, 5), scale(0.1), np.abs(floats(5)), zero(100)]
+    a = [integers(np.uint8, 3, 8), safe_weights(np.int8, 8, 5), scale(0.1), np.abs(floats(5)), zero(100)]
     compare("MatMulIntegerToFloat", [*a, integers(np.int8, 5), floats(5)])
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1), (1, 0)])
 def test_qgemm(first: int, second: int) -> None:
-    a, b = integers(np.uint8, *((8, 3) if first else (3, 8))), integers(np.int8, *((5, 8) if second else (8, 5)))
+    a, b = integers(np.uint8, *((8, 3) if first else (3, 8))), safe_weights(np.int8, *((5, 8) if second else (8, 5)))
     bias = RNG.integers(-99, 99, 5).astype(np.int32)
     inputs = [a, scale(0.1), zero(100), b, scale(0.05), zero(0, np.int8), bias]
     options = {"transA": first, "transB": second, "alpha": 0.5}
@@ -275,14 +279,14 @@ def test_qlinear_joins_and_choices() -> None:
 
 
 def test_qlinear_conv_with_channels_last() -> None:
-    W = [integers(np.int8, 4, 3, 3, 3), scale(0.05), zero(0, np.int8)]
+    W = [safe_weights(np.int8, 4, 3, 3, 3), scale(0.05), zero(0, np.int8)]
     x = [integers(np.uint8, 1, 6, 6, 3), scale(0.1), zero(3)]
     compare("QLinearConv", [*x, *W, scale(5.5), zero(7)], channels_last=1)
 
 
 @pytest.mark.parametrize("mask", [None, ids(3, 5)])
 def test_quantized_attention(mask: Any) -> None:
-    x = [integers(np.uint8, 2, 5, 6), integers(np.int8, 6, 24), floats(24), scale(0.02), scale(0.01)]
+    x = [integers(np.uint8, 2, 5, 6), safe_weights(np.int8, 6, 24), floats(24), scale(0.02), scale(0.01)]
     compare("QAttention", [*x, mask, zero(120), zero(0, np.int8)], num_heads=2)
 
 
@@ -300,7 +304,7 @@ def test_matmul_of_few_bits(width: int) -> None:
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize(("direction", "count"), [("forward", 1), ("reverse", 1), ("bidirectional", 2)])
 def test_dynamic_quantize_lstm(direction: str, count: int, dtype: Any, lengths: Any) -> None:
-    W, R, columns = integers(dtype, count, 6, 16), integers(dtype, count, 4, 16), (count, 16)
+    W, R, columns = safe_weights(dtype, count, 6, 16), safe_weights(dtype, count, 4, 16), (count, 16)
     middle = np.full(columns, 128 if dtype == np.uint8 else 0, dtype)
     weights = [np.abs(floats(*columns)) * 0.02, middle, np.abs(floats(*columns)) * 0.02, middle]
     start = [floats(count, 2, 4), floats(count, 2, 4), None]
