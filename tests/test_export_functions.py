@@ -168,6 +168,8 @@ FOURIER: dict[str, Function] = {
     "odd length": lambda x: jnp.fft.irfft(jnp.fft.rfft(x[:, :5]), n=5),
     "two axes": lambda x: jnp.abs(jnp.fft.rfft2(x.reshape(-1, 2, 3))) + jnp.fft.fft2(x.reshape(-1, 2, 3)).real[..., :2],
     "filter": lambda x: jnp.fft.irfft(jnp.fft.rfft(x) * jnp.fft.rfft(jnp.array([1.0, 2, 0, 0, 0, 0]))),
+    "some frequencies": lambda x: jnp.abs(jnp.fft.rfft(x)[:, jnp.array([2, 0, 3])]),
+    "a real number's conjugate": lambda x: lax.conj(x).imag + (1j * x).imag,
     "parts": lambda x: (lambda z: z.real - z.imag + jnp.abs(-z))(lax.complex(x, x + 1) + jnp.fft.fft(x)),
 }
 

@@ -41,7 +41,8 @@ def lowered(call: Call, operands: Sequence[Ref]) -> Ref | Sequence[Ref]:
         return found(call, *operands)
     if name not in _BY_PARTS:
         raise ExportError(f"{name} of complex numbers has no form in ONNX: take real and imaginary part before it")
-    return joined(call.graph, *[_lowered_part(call, operands, which) for which in (0, 1)], len(call.out.shape))
+    real, imaginary = (_lowered_part(call, operands, which) for which in (0, 1))
+    return joined(call.graph, real, imaginary, len(call.out.shape))
 
 
 def _lowered_part(call: Call, operands: Sequence[Ref], which: int) -> Ref:
@@ -69,17 +70,21 @@ def joined(graph: Graph, real: Ref, imaginary: Ref, rank: int) -> Ref:
     return graph.op("Concat", graph.op("Unsqueeze", real, places), graph.op("Unsqueeze", imaginary, places), axis=rank)
 
 
+def _without_imaginary(graph: Graph, x: Ref) -> Ref:
+    return joined(graph, x, graph.op("Expand", np.zeros((), x.dtype), graph.sizes(x.shape)), x.ndim)
+
+
 def _parts(graph: Graph, z: Ref) -> tuple[Ref, Ref]:
     return part(graph, z, 0), part(graph, z, 1)
 
 
 @lowers("real")
-def real(call: Call, z: Ref) -> Ref:
+def real_part(call: Call, z: Ref) -> Ref:
     return part(call.graph, z, 0)
 
 
 @lowers("imag")
-def imaginary(call: Call, z: Ref) -> Ref:
+def imaginary_part(call: Call, z: Ref) -> Ref:
     return part(call.graph, z, 1)
 
 
@@ -94,7 +99,7 @@ def conjugate(call: Call, z: Ref) -> Ref:
     """Of a real number it is the complex number without an imaginary part."""
     graph = call.graph
     if not is_complex(z.dtype):
-        return joined(graph, z, graph.op("Mul", z, np.zeros((), z.dtype)), z.ndim)
+        return _without_imaginary(graph, z)
     x, y = _parts(graph, z)
     return joined(graph, x, graph.op("Neg", y), z.ndim)
 
@@ -119,7 +124,7 @@ def _converted(call: Call, z: Ref) -> Ref:
     if is_complex(z.dtype):
         return z
     x = within(graph, z, np.float32)
-    return joined(graph, x, graph.op("Mul", x, np.zeros((), np.float32)), z.ndim)
+    return _without_imaginary(graph, Ref(x.name, z.shape, np.dtype(np.float32), x.value))
 
 
 def _product(call: Call, a: Ref, b: Ref) -> Ref:
