@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,14 +17,12 @@ import numpy as np
 import onnx
 import pytest
 from catalogue import Row, rows
-from export_cases import assert_same, referred, run
+from export_cases import ALL, assert_same, number, opsets_of, referred, run
 from subjects import Subject, bare, drawn, is_spec, subject
 
 from singax import sonnx
 from singax.errors import ExportError
 
-ALL = bool(os.environ.get("SINGAX_ALL_OPSETS"))
-OPSETS = (17, 23)
 NEWEST = onnx.defs.onnx_opset_version()
 BATCHES = (7, 1)
 
@@ -43,12 +39,8 @@ FIXED = {"layer.CudnnRNN-gru", "layer.Gemm-transposed"}
 TIMED = {"layer.RNN-deep", "layer.LSTM-deep", "layer.GRU-deep"}
 # Layers whose outputs have a first axis of the batch's size, and yet depend on all samples.
 COUPLED = {"layer.LogSoftmax"}
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 ROWS = [row for row in rows() if not row.training]
-
-
-def number(row: Row) -> int:
-    """A number for a row that stays the same."""
-    return zlib.crc32(str(row).encode())
 
 
 def has_batch(row: Row) -> bool:
@@ -57,14 +49,6 @@ def has_batch(row: Row) -> bool:
 
 
 SAMPLE = [row for row in ROWS if row.name not in REFUSED and number(row) % 13 == 0]
-
-
-@pytest.fixture(autouse=True)
-def quick_compilation() -> Iterator[None]:
-    """Programs that run once are compiled without most optimisations."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def target(it: Subject) -> Any:
@@ -116,7 +100,7 @@ def test_rows(row: Row) -> None:
             sonnx.to_onnx(exported, it.inputs, dynamic_batch=False)
         return
     known = list(cases(it))
-    for opset in OPSETS if ALL else [OPSETS[number(row) % 2]]:
+    for opset in opsets_of(row):
         made = sonnx.to_onnx(exported, it.inputs, opset=opset, dynamic_batch=has_batch(row))
         for inputs, outputs in known:
             assert_same(outputs, run(made, inputs))
