@@ -48,7 +48,9 @@ def has_batch(row: Row) -> bool:
     return row.name.startswith("layer.") and str(row) not in FIXED | TIMED
 
 
-SAMPLE = [row for row in ROWS if row.name not in REFUSED and number(row) % 13 == 0]
+# What onnx's reference evaluator computes otherwise: it does not look at the lengths of a GRU.
+MISREAD = {"layer.CudnnRNN-gru"}
+SAMPLE = [row for row in ROWS if number(row) % 13 == 0 and row.name not in REFUSED and str(row) not in MISREAD]
 
 
 def target(it: Subject) -> Any:
