@@ -32,3 +32,11 @@ def clean_slate() -> Iterator[None]:
     assert not local.tracing
     assert local.undo is None
     sx.autograd.training = False
+
+
+@pytest.fixture
+def quick_compilation() -> Iterator[None]:
+    """For programs that run once: they are compiled without most optimisations."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

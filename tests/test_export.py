@@ -135,6 +135,27 @@ def test_flax_modules() -> None:
     assert "image.Dense_0.kernel" in {tensor.name for tensor in made.graph.initializer}
 
 
+def test_modules_of_nnx() -> None:
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Net(sx.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            rngs = nnx.Rngs(0)
+            self.image = sx.layer.FromFlax(
+                nnx.Sequential(nnx.Conv(2, 4, (3, 3), rngs=rngs), nnx.BatchNorm(4, rngs=rngs), jax.nn.gelu)
+            )
+            self.head = sx.layer.FromFlax(nnx.Linear(4, 3, rngs=rngs))
+
+        def forward(self, x: jax.Array) -> jax.Array:
+            return self.head(self.image(x).mean((1, 2)))
+
+    net = Net()
+    net.compile([sx.Placeholder((4, 6, 6, 2))])
+    (made,) = check(net, normal(6, 6, 2), opsets=[17])
+    assert "head.kernel" in {tensor.name for tensor in made.graph.initializer}
+
+
 def test_the_form_of_singa() -> None:
     sx.autograd.training = True
     x = sx.Tensor(data=np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32), name="x")

@@ -21,6 +21,7 @@ from singax.autograd.operator import Operator
 from singax.dtypes import is_floating
 from singax.errors import StaticArgumentError, UnfilledError
 from singax.mode import Frame, local, store_state, traced
+from singax.ops.operation import is_capturing
 from singax.storage import Cell, exchanged
 from singax.tensor import Tensor
 
@@ -98,7 +99,7 @@ class Call:
     def _execute(self) -> tuple[Any, Any, Any]:
         diff = [self.held[k] for k in self.diff_cells] + [self.values[k] for k in self.diff_inputs]
         rest = _others(self.held, self.diff_cells) + _others(self.values, self.diff_inputs)
-        self.direct = local.tracing or any(map(traced, diff + rest))
+        self.direct = local.tracing or is_capturing() or any(map(traced, diff + rest))
         try:
             return self._ready_program()(diff, rest)
         except jax.errors.UnexpectedTracerError as error:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive
+from jax.extend.core import ClosedJaxpr, Primitive
 
 from singax.errors import SingaxError
 from singax.ops.explain import FROM_BELOW, NOT_ABOUT_INPUTS, explained
@@ -116,15 +116,32 @@ def capturing() -> Iterator[None]:
         _capture_depth -= 1
 
 
+def is_capturing() -> bool:
+    """Whether operations become equations: nothing that is compiled and kept may be traced meanwhile."""
+    return _capture_depth > 0
+
+
+@contextmanager
+def _not_capturing() -> Iterator[None]:
+    global _capture_depth
+    depth, _capture_depth = _capture_depth, 0
+    try:
+        yield
+    finally:
+        _capture_depth = depth
+
+
 _primitive = Primitive("singax_operation")
 _primitive.multiple_results = True
 
 
 def _bind(made: Operation, arrays: tuple[Any, ...], attributes: Attributes) -> Any:
+    """One equation. It carries what the operation computes as a program, which is traced once, without capturing."""
     leaves, tree = jax.tree.flatten(arrays)
-    call = functools.partial(_flat_call, made, tree, tuple(sorted(attributes.items())))
-    shapes = jax.eval_shape(call, *leaves)
-    results = _primitive.bind(*leaves, operation=made, tree=tree, attributes=tuple(sorted(attributes.items())))
+    pairs = tuple(sorted(attributes.items()))
+    with _not_capturing():
+        program, shapes = jax.make_jaxpr(functools.partial(_flat_call, made, tree, pairs), return_shape=True)(*leaves)
+    results = _primitive.bind(*leaves, operation=made, tree=tree, attributes=pairs, program=program)
     return jax.tree.unflatten(jax.tree.structure(shapes), results)
 
 
@@ -132,13 +149,12 @@ def _flat_call(made: Operation, tree: Any, attributes: tuple[tuple[str, Any], ..
     return made.function(*jax.tree.unflatten(tree, leaves), **dict(attributes))
 
 
-def _evaluate(*leaves: Any, operation: Operation, tree: Any, attributes: Any) -> list[Any]:
+def _evaluate(*leaves: Any, operation: Operation, tree: Any, attributes: Any, program: ClosedJaxpr) -> list[Any]:
     return jax.tree.leaves(_flat_call(operation, tree, attributes, *leaves))
 
 
-def _shapes(*avals: Any, operation: Operation, tree: Any, attributes: Any) -> list[Any]:
-    call = functools.partial(_flat_call, operation, tree, attributes)
-    return list(jax.make_jaxpr(call)(*[jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]).out_avals)
+def _shapes(*avals: Any, program: ClosedJaxpr, **others: Any) -> list[Any]:
+    return list(program.out_avals)
 
 
 _primitive.def_impl(_evaluate)

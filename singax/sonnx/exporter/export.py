@@ -19,6 +19,7 @@ from singax.sonnx.exporter.equations import Aval, aval_of
 from singax.sonnx.exporter.functions import DOMAIN, Place, Structure
 from singax.sonnx.exporter.graph import Graph, Ref, Session, value_info
 from singax.sonnx.exporter.inputs import Arguments, arguments
+from singax.sonnx.exporter.lowering.complex_numbers import is_complex
 from singax.sonnx.exporter.nodes import reads, rename, without_dead
 from singax.sonnx.exporter.recorded import Recorded
 from singax.sonnx.exporter.symbolic import Dim, Size, expression
@@ -109,9 +110,11 @@ def _written(
         graph.has_axes(ref)
     graph.defines_symbols([(str(ref.name), ref.shape) for ref in inputs])
     results = Walker(session)(graph, capture.programs, [*parameters, *inputs])
+    shapes = [aval_of(row) for row in zip(*[program.out_avals for program in capture.programs], strict=True)]
+    if any(map(is_complex, [ref.dtype for ref in [*parameters, *inputs]] + [aval.dtype for aval in shapes])):
+        session.problem("a parameter, input or output is complex, which ONNX's operators do not know: take its parts")
     if session.problems:
         raise ExportError("; ".join(session.problems))
-    shapes = [aval_of(row) for row in zip(*[program.out_avals for program in capture.programs], strict=True)]
     return session, graph, _named_outputs(session, graph, results, shapes, output_names, [*parameters, *inputs])
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr
 from onnx import numpy_helper
 
 from singax.ops.operation import Operation
@@ -26,7 +25,7 @@ PRIMITIVE = "singax_operation"
 def lowered(call: Call, operands: Sequence[Ref]) -> list[Ref]:
     """The results of a captured operation: its twin's if the opset has it, else its function's."""
     found = _as_twin(call, operands)
-    return found if found is not None else call.walk(call.graph, _inside(call.equation), operands)
+    return found if found is not None else call.walk(call.graph, call.equation.inner("program"), operands)
 
 
 def _as_twin(call: Call, operands: Sequence[Ref]) -> list[Ref] | None:
@@ -53,20 +52,6 @@ def _wrapped(graph: Graph, indices: Ref, size: Size) -> Ref:
         return constant(np.mod(indices.value.astype(np.int64), size))
     whole = graph.op("Cast", indices, to=element_type(np.int64))
     return Ref(graph.op("Mod", whole, graph.scalar(size)).name, indices.shape, np.dtype(np.int64))
-
-
-def _inside(equation: Equation) -> tuple[ClosedJaxpr, ...]:
-    """The operation's function as a program, in all traces."""
-    programs = []
-    for eqn in equation.variants:
-        made, structure, attributes = (eqn.params[key] for key in ("operation", "tree", "attributes"))
-
-        def function(*leaves: Any, made: Any = made, structure: Any = structure, attributes: Any = attributes) -> Any:
-            return jax.tree.leaves(made.function(*jax.tree.unflatten(structure, leaves), **dict(attributes)))
-
-        avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
-        programs.append(jax.make_jaxpr(function)(*avals))
-    return tuple(programs)
 
 
 def _in_places(equation: Equation, operands: Sequence[Ref]) -> list[Ref | None]:

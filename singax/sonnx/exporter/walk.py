@@ -14,6 +14,7 @@ from singax.errors import ExportError
 from singax.sonnx.exporter import lowering, twins
 from singax.sonnx.exporter.equations import Aval, Differing, Equation, aval_of, constant_of, rows
 from singax.sonnx.exporter.graph import Graph, Ref, Session, constant
+from singax.sonnx.exporter.lowering import complex_numbers
 from singax.sonnx.exporter.registry import Call, lowering_of
 from singax.sonnx.exporter.symbolic import Dim, is_static, merged_size
 
@@ -70,13 +71,20 @@ class Walker:
         folded = _folded(equation, operands)
         if folded is not None:
             return folded
+        results = self._by_its_kind(Call(graph, equation, self), operands)
+        return [results] if isinstance(results, Ref) else list(results)
+
+    def _by_its_kind(self, call: Call, operands: list[Ref]) -> Ref | Sequence[Ref]:
+        equation = call.equation
+        dtypes = [ref.dtype for ref in operands] + [aval.dtype for aval in equation.outputs]
+        if any(map(complex_numbers.is_complex, dtypes)):
+            return complex_numbers.lowered(call, operands)
         if equation.name == twins.PRIMITIVE:
-            return twins.lowered(Call(graph, equation, self), operands)
+            return twins.lowered(call, operands)
         found = lowering_of(equation.name)
         if found is None:
             raise ExportError(lowering.refusal(equation.name))
-        results = found(Call(graph, equation, self), *operands)
-        return [results] if isinstance(results, Ref) else list(results)
+        return found(call, *operands)
 
 
 def _describe(graph: Graph, ref: Ref, aval: Aval) -> None:

@@ -2,7 +2,9 @@
 
 from singax.sonnx.exporter.lowering import (
     arithmetic,
+    bits,
     comparison,
+    complex_numbers,
     control,
     dynamic,
     gathering,

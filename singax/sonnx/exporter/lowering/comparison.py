@@ -1,18 +1,17 @@
-"""Comparisons, logic, choices and bits."""
+"""Comparisons, logic, choices and shifts."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from singax.errors import ExportError
 from singax.sonnx.exporter.graph import Ref
+from singax.sonnx.exporter.lowering.bits import combined, inverted
 from singax.sonnx.exporter.lowering.dtypes import element_type, is_bool, is_unsigned, within
 from singax.sonnx.exporter.registry import Call, lowers
 
 _COMPARISONS = {"eq": "Equal", "gt": "Greater", "lt": "Less", "ge": "GreaterOrEqual", "le": "LessOrEqual"}
 _COMPARISONS |= {"eq_to": "Equal", "lt_to": "Less", "le_to": "LessOrEqual"}  # where nan has a place: not in ONNX
 _LOGIC = {"and": "And", "or": "Or", "xor": "Xor"}
-_BITS = {"and": "BitwiseAnd", "or": "BitwiseOr", "xor": "BitwiseXor"}
 
 
 @lowers(*_COMPARISONS)
@@ -30,24 +29,12 @@ def not_equal(call: Call, a: Ref, b: Ref) -> Ref:
 
 @lowers(*_LOGIC)
 def logic(call: Call, a: Ref, b: Ref) -> Ref:
-    name = call.equation.name
-    if is_bool(a):
-        return call.graph.op(_LOGIC[name], a, b)
-    _needs_bits(call)
-    return call.graph.op(_BITS[name], a, b)
+    return call.graph.op(_LOGIC[call.equation.name], a, b) if is_bool(a) else combined(call, a, b)
 
 
 @lowers("not")
 def invert(call: Call, x: Ref) -> Ref:
-    if is_bool(x):
-        return call.graph.op("Not", x)
-    _needs_bits(call)
-    return call.graph.op("BitwiseNot", x)
-
-
-def _needs_bits(call: Call) -> None:
-    if call.opset < 18:
-        raise ExportError(f"{call.equation.name} of integers has an operator only from opset 18 on")
+    return call.graph.op("Not", x) if is_bool(x) else inverted(call, x)
 
 
 @lowers("shift_left", "shift_right_logical", "shift_right_arithmetic")

@@ -53,7 +53,7 @@ def gather(call: Call, x: Ref, indices: Ref) -> Ref:
     made = _arranged(call, made, labels, numbers, batch)
     if starts.inside is None:
         return made
-    return graph.op("Where", _spread_mask(call, starts.inside, batch), made, _filling(params, call.out.dtype))
+    return graph.op("Where", _spread_mask(call, starts.inside, batch), made, _filling(params, x.dtype))
 
 
 def _name(mode: Any) -> str:

@@ -7,7 +7,6 @@ _REASONS = {
     "pure_callback": "calls Python, which a file cannot hold",
     "io_callback": "calls Python, which a file cannot hold",
     "debug_callback": "calls Python, which a file cannot hold: leave jax.debug.print out of the forward",
-    "fft": "has no form in ONNX that onnxruntime computes",
     "custom_call": "calls native code",
     "pallas_call": "is a kernel for one kind of device",
 }
