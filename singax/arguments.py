@@ -125,7 +125,7 @@ def outlined(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
 
 def _outline(leaf: Any) -> Any:
     if isinstance(leaf, Tensor | jax.Array | np.ndarray | np.generic):
-        return Outline(tuple(leaf.shape), leaf.dtype)
+        return Outline(tuple(size if isinstance(size, int) else None for size in leaf.shape), leaf.dtype)
     return leaf
 
 

@@ -21,9 +21,9 @@ FREE: dict[str, dict[str, Any]] = {
 """What may vary in the file that goes out: the batch, and the axes that are named.
 
 The others keep the sizes of their inputs. `boxes` is declared with batch 1; the images of `detection` must have sizes
-that 32 divides, which the numbers that the exporter tries for unknown sizes are not; `voice` has branches for two rates, each
-for windows of its own; `minilm` and `loss` compute indices from shapes while they are traced, which the exporter
-reports as constant arrays that depend on an unknown size.
+that 32 divides, which the numbers that the exporter tries for unknown sizes are not; `voice` has branches for two
+rates, each for windows of its own; `minilm` and `loss` compute indices from shapes while they are traced, which the
+exporter reports as constant arrays that depend on an unknown size.
 """
 
 
