@@ -117,6 +117,18 @@ def test_the_onnx_file_alone(tmp_path: pathlib.Path) -> None:
         np.testing.assert_array_equal(evaluated(other, x), evaluated(net, x))
 
 
+def test_an_imported_model_is_saved_again(tmp_path: pathlib.Path) -> None:
+    """A first call tells what it takes; the states keep their names through both files."""
+    trained(compiled("momentum"), "momentum", range(1)).save(tmp_path / "net")
+    x, net = blobs()[0], sx.load(tmp_path / "net")
+    expected = evaluated(net, x)
+    net.save(tmp_path / "again")
+    again = sx.load(tmp_path / "again")
+    np.testing.assert_array_equal(evaluated(again, x), expected)
+    assert list(again.get_params()) == list(net.get_params())
+    assert net.load(tmp_path / "again.onnx") == net.load(tmp_path / "again") == {}
+
+
 # -- what the forward takes -----------------------------------------------------------------------------------------
 
 
