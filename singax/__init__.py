@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 from singax import (
@@ -54,6 +55,17 @@ def load(path: str | os.PathLike[str]) -> Any:
     from singax import checkpoint
 
     return checkpoint.load_network(path)
+
+
+def load_stablehlo(path: str | os.PathLike[str]) -> Callable[..., Any]:
+    """The forward that `Module.export_stablehlo` has written, as a function of arrays, compiled when it is called.
+
+    It takes the arrays of the forward in order, returns what the forward returned as JAX arrays, and may be called
+    inside `jax.jit`. Raises `FileFormatError` for another kind of file.
+    """
+    from singax.checkpoint.stablehlo import load_stablehlo
+
+    return load_stablehlo(path)
 
 
 __version__ = "0.1.0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import jax
@@ -99,6 +100,41 @@ def unpack(form: Hashable, inputs: list[Any], wrap: Callable[[Any], Any]) -> tup
     leaves = [wrap(next(arrays)) if kind is None else kind[1] for kind in kinds]
     args, kwargs = jax.tree.unflatten(tree, leaves)
     return args, kwargs
+
+
+@dataclass(frozen=True)
+class Outline:
+    """An array among arguments: its shape, unknown sizes None, and dtype."""
+
+    shape: tuple[int | None, ...]
+    dtype: Any
+
+
+def outlined(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
+    """The arguments of a forward with an `Outline` for each array; None if they cannot be given by position."""
+    if kwargs:
+        try:
+            bound = inspect.signature(function).bind(None, *args, **kwargs)
+        except TypeError:  # the call itself says what is wrong
+            return None
+        if bound.kwargs:
+            return None
+        args = bound.args[1:]
+    return tuple(jax.tree.map(_outline, args, is_leaf=is_tensor))
+
+
+def _outline(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor | jax.Array | np.ndarray | np.generic):
+        return Outline(tuple(size if isinstance(size, int) else None for size in leaf.shape), leaf.dtype)
+    return leaf
+
+
+def as_placeholders(arguments: tuple[Any, ...]) -> list[Any]:
+    """What `outlined` has returned, with placeholders in place of the outlines."""
+    return [
+        jax.tree.map(lambda leaf: Tensor(leaf.shape, dtype=leaf.dtype) if isinstance(leaf, Outline) else leaf, argument)
+        for argument in arguments
+    ]
 
 
 def _names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from singax import device as devices
 from singax import dtypes, mode
+from singax.arguments import outlined
 from singax.errors import ArgumentError
 from singax.freezing import Freezing
 from singax.functional import Functional, FunctionalStep, functional_model, functional_step
@@ -77,7 +78,7 @@ class Module(StatefulLayer):
     _internal = Layer._internal | {
         "training", "graph_mode", "sequential", "compilations", "_generator", "_bank", "_bank_version", "_members",
         "_runners",
-        "_ledger", "_compute_dtype", "_freezing",
+        "_ledger", "_compute_dtype", "_freezing", "_inputs_seen",
     }  # fmt: skip
 
     _not_copied = Layer._not_copied | {
@@ -160,6 +161,7 @@ class Module(StatefulLayer):
         except BaseException:
             self.__dict__["_compute_dtype"] = before
             raise
+        self.__dict__["_inputs_seen"] = outlined(build.own_forward(self), tuple(inputs), {})
         self.training, self.graph_mode = is_train, use_graph
         self.sequential = sequential if graph_alg is None else graph_alg in (True, "sequence")
         mode.training = is_train

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ import numpy as np
 
 from singax import device as devices
 from singax import files, mode
+from singax.arguments import outlined
 from singax.dtypes import float16
 from singax.errors import ArgumentError, NameMismatchError, ShapeError, StateError
 from singax.freezing import Freezing
@@ -34,6 +35,7 @@ class StatefulLayer(Layer):
     _compute_dtype: np.dtype | None
     _freezing: Freezing
     _awaited: Any = None  # a `checkpoint.awaited.Awaited`: values from a file that wait for their places
+    _inputs_seen: tuple[Any, ...] | None = None  # outlines of what compile, or else the first call, gave to forward
 
     # -- state --------------------------------------------------------------------------------------------------
 
@@ -91,6 +93,10 @@ class StatefulLayer(Layer):
     def _parameters_made(self) -> None:
         self._freezing.settle(self)
 
+    def _called_with(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._inputs_seen is None:
+            self.__dict__["_inputs_seen"] = outlined(function, args, kwargs)
+
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def save(
@@ -104,7 +110,9 @@ class StatefulLayer(Layer):
 
         The first holds all parameters and states, optimizer slots, the random key, step, learning rate and loss scale,
         your `state`, a format version, the versions of libraries, a SHA-256 of each array and a save id, which the
-        second holds too. Any library of safetensors opens it. Each file is written beside its place, flushed to the
+        second holds too. Any library of safetensors opens it. The second is the forward in evaluation mode, for inputs
+        like those of `compile` (else of the first call) and any batch, as `sonnx.to_onnx` makes it; a forward that
+        runs with one batch only keeps that one. Each file is written beside its place, flushed to the
         disk and renamed: a crash or a full disk leaves the old file or the new one, whole.
 
         **Args**
@@ -116,9 +124,10 @@ class StatefulLayer(Layer):
 
         In a program of several processes all call it, and process 0 writes.
 
-        **Raises** before anything is written: `UninitializedError` for a model without parameters, `ArgumentError` for
-        a state that no file can hold, or files that exist; `FileFormatError` for a dtype that files cannot hold;
-        `ExportError` for a model that ONNX cannot express. While writing: OSError, and the old files are unchanged.
+        **Raises** before anything is written: `UninitializedError` for a model without parameters, or whose forward has
+        seen no input; `ArgumentError` for a state that no file can hold, or files that exist; `FileFormatError` for a
+        dtype that files cannot hold; `ExportError` for a model that ONNX cannot express (it names the operations), or
+        that is too large for it (2 GiB). While writing: OSError, and the old files are unchanged.
 
         >>> import tempfile, numpy as np, singax as sx
         >>> class Net(sx.Module):
@@ -176,6 +185,39 @@ class StatefulLayer(Layer):
         from singax import checkpoint
 
         checkpoint.load_plain(self, path, strict)
+
+    def export_stablehlo(
+        self,
+        path: str | os.PathLike[str],
+        inputs: Sequence[Any] | None = None,
+        platforms: Sequence[str] | None = None,
+    ) -> None:
+        """Write the forward in evaluation mode, with its weights, as StableHLO in the format of `jax.export`.
+
+        `singax.load_stablehlo(path)` runs it without the class of the model, and so does `jax.export.deserialize`,
+        without singax. Needs the package flatbuffers.
+
+        **Args**
+          path: used as it is; a file that is there is replaced.
+          inputs: as for `compile`; default: what that, or else the first call, was given. The batch is free, as are
+            sizes that are None; a forward that runs with one batch only keeps that one.
+          platforms: where it shall run, such as ("cpu", "cuda", "tpu"); default: where this program runs.
+
+        **Raises** `UninitializedError` before it is known what the forward takes; `ExportError` for a forward that
+        does not run with unknown sizes; OSError. Nothing is written then.
+
+        >>> import tempfile, numpy as np, singax as sx
+        >>> class Double(sx.Module):
+        ...     def forward(self, x):
+        ...         return x * 2
+        >>> path = tempfile.mkdtemp() + "/double"
+        >>> Double().export_stablehlo(path, [sx.Placeholder((None, 3))])
+        >>> sx.load_stablehlo(path)(np.ones((2, 3), np.float32)).sum()
+        Array(12., dtype=float32)
+        """
+        from singax.checkpoint.stablehlo import export_stablehlo
+
+        export_stablehlo(self, path, inputs, platforms)
 
     # -- SINGA's zip files --------------------------------------------------------------------------------------
 

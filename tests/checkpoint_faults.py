@@ -24,6 +24,7 @@ import numpy as np
 
 import singax as sx
 from singax.checkpoint import network, saving
+from singax.checkpoint.network_file import NetworkFile
 from singax.errors import FileFormatError
 
 SIZES = {"a": (200, 500), "b": (7,), "c": (300, 300), "d": (), "e": (64, 64, 3)}
@@ -48,16 +49,16 @@ class Numbered(sx.Module):
         return {float(number) for tensor in self.get_states().values() for number in np.unique(tensor.to_numpy())}
 
 
-def tiny_network(model: Any, save_id: str) -> bytes:
+def tiny_network(model: Any, save_id: str, stored: Any) -> NetworkFile:
     """The smallest ONNX file with a save id: one entry of metadata."""
     key, value = network.SAVE_ID.encode(), save_id.encode()
     entry = b"\x0a" + bytes([len(key)]) + key + b"\x12" + bytes([len(value)]) + value
-    return b"\x08\x08\x72" + bytes([len(entry)]) + entry
+    return NetworkFile(b"\x08\x08\x72" + bytes([len(entry)]) + entry, b"", ())
 
 
 def without_device() -> None:
     """Let `save` read host arrays as they are, and write a tiny network: what a forked process can do."""
-    network.network_bytes = tiny_network
+    network.exported_network = tiny_network
     saving._array_of = lambda home: home.cell.get()
 
 

@@ -288,11 +288,6 @@ def test_interrupts_in_a_training_loop_that_saves(tmp_path: pathlib.Path) -> Non
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_between_the_renames_waits(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both files are of one save when KeyboardInterrupt reaches the caller."""
-    from test_checkpoint_files import fake_network
-
-    from singax.checkpoint import network
-
-    monkeypatch.setattr(network, "network_bytes", fake_network)
     published = files.NewFile.publish
 
     def interrupted(self: files.NewFile) -> None:

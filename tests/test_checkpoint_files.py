@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from models import MLP, assert_equal_states, blobs, states
-from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file, save_file
 
 import singax as sx
 from singax import files
 from singax.checkpoint import network, saving
-from singax.errors import ArgumentError, ExportError, FileFormatError, StateMismatchError
+from singax.errors import ArgumentError, FileFormatError, StateMismatchError
 from singax.files import leftovers, locks
 
 X, Y = blobs()
@@ -33,29 +32,6 @@ def trained(steps: int = 2) -> MLP:
     for _ in range(steps):
         net(X, Y)
     return net
-
-
-def fake_network(model: Any, save_id: str) -> bytes:
-    """An ONNX file with the weights of an MLP as initializers, and one constant that is no state."""
-    tensors = [numpy_helper.from_array(t.to_numpy(), name) for name, t in model.get_params().items()]
-    tensors.append(numpy_helper.from_array(np.ones(3, np.float32), "constant"))
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", size]) for name, size in (("x", 5), ("y", 3)))
-    nodes = [
-        helper.make_node("Gemm", ["x", "fc1.W", "fc1.b"], ["a"]),
-        helper.make_node("Tanh", ["a"], ["b"]),
-        helper.make_node("Gemm", ["b", "fc2.W", "fc2.b"], ["c"]),
-        helper.make_node("Mul", ["c", "constant"], ["y"]),
-    ]
-    graph = helper.make_graph(nodes, "mlp", [x], [y], tensors)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    helper.set_model_props(made, network.network_metadata(model, save_id))
-    return bytes(made.SerializeToString())
-
-
-@pytest.fixture
-def exports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models can be written as ONNX."""
-    monkeypatch.setattr(network, "network_bytes", fake_network)
 
 
 # -- the format ---------------------------------------------------------------------------------------------------
@@ -240,7 +216,6 @@ def test_names_are_only_names(tmp_path: pathlib.Path) -> None:
 # -- two files ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("exports")
 def test_both_files(tmp_path: pathlib.Path) -> None:
     """One save id in both; the network opens as a model without its class."""
     net = trained()
@@ -257,7 +232,6 @@ def test_both_files(tmp_path: pathlib.Path) -> None:
         sx.load(tmp_path / "net.safetensors")
 
 
-@pytest.mark.usefixtures("exports")
 def test_from_onnx_alone(tmp_path: pathlib.Path) -> None:
     """Weights by their names; optimizer and random key stay. Also before compile."""
     net = trained()
@@ -275,7 +249,6 @@ def test_from_onnx_alone(tmp_path: pathlib.Path) -> None:
         wide.load(tmp_path / "net.onnx")
 
 
-@pytest.mark.usefixtures("exports")
 def test_files_of_two_saves(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash between the two renames is noticed, and the complete file is taken."""
     trained(1).save(tmp_path / "net")
@@ -298,13 +271,6 @@ def test_files_of_two_saves(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "net.onnx").write_bytes(b"\xff" * 40)
     with pytest.warns(UserWarning, match="of another save"):
         other.load(tmp_path / "net")
-
-
-def test_a_model_that_onnx_cannot_express(tmp_path: pathlib.Path) -> None:
-    """The error says what to do, and nothing is written."""
-    with pytest.raises(ExportError, match="onnx=False"):
-        trained().save(tmp_path / "net")
-    assert os.listdir(tmp_path) == []
 
 
 # -- temporary files ----------------------------------------------------------------------------------------------

@@ -92,3 +92,13 @@ def test_the_encoder_learns_the_topics(run: Any) -> None:
     assert float(re.search(r"from ONNX Runtime: (\S+)", text)[1]) < 1e-5  # type: ignore[index]
     assert "1 compiled programs" in text
     assert re.search(r"food +the cake was sweet", text)
+
+
+def test_a_model_goes_out_and_training_goes_on(run: Any) -> None:
+    text = printed(run(ROOT / "notebooks" / "onnx.ipynb"))
+    assert "topics.onnx topics.safetensors" in text
+    assert float(re.search(r"exported, largest difference in ONNX Runtime: (\S+)", text)[1]) < 1e-5  # type: ignore[index]
+    assert float(re.search(r"loaded without its class: (\S+)", text)[1]) < 1e-5  # type: ignore[index]
+    first, second = (float(re.search(rf"after {count} steps: loss (\S+)", text)[1]) for count in (10, 20))  # type: ignore[index]
+    assert second < first
+    assert "the same, bit for bit: True" in text

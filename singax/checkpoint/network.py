@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import pathlib
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
+from singax.arguments import as_placeholders
 from singax.checkpoint.homes import LAYERS, homes
-from singax.errors import ExportError, FileFormatError
+from singax.checkpoint.wire import Wire
+from singax.errors import ExportError, FileFormatError, UninitializedError
+from singax.layer import tree
+
+if TYPE_CHECKING:
+    from singax.checkpoint.network_file import NetworkFile
+    from singax.sonnx.exporter.skeleton import Skeleton
 
 SAVE_ID, STATES = "singax.save_id", "singax.states"
+
+_EXPORTED = "the forward as ONNX"
 
 _METADATA_FIELD = 14  # metadata_props of onnx.ModelProto: entries of key (1) and value (2)
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -27,14 +37,66 @@ def network_metadata(model: Any, save_id: str) -> dict[str, str]:
     return {SAVE_ID: save_id, STATES: json.dumps(states)}
 
 
-def network_bytes(model: Any, save_id: str) -> bytes:
-    """The model's forward as a serialized `onnx.ModelProto` with `network_metadata`.
+def exported_network(model: Any, save_id: str, stored: Mapping[str, Wire]) -> NetworkFile:
+    """The model's forward in evaluation mode, with `network_metadata` and the values of `stored`.
 
-    Raises `ExportError`: the exporter is not part of this version.
+    A forward is traced once; from then on only the values are new.
+
+    Raises `UninitializedError` before it is known what the forward takes; `ExportError` for what ONNX cannot express.
     """
-    raise ExportError(
-        f"{type(model).__name__} cannot be written as ONNX by this version: save(…, onnx=False) writes the states alone"
-    )
+    from singax.checkpoint.network_file import network_file
+
+    name = type(model).__name__
+    if model._inputs_seen is None:
+        raise UninitializedError(
+            f"what the forward of {name} takes is not known yet: call compile, or the model itself, before it is "
+            "saved; save(…, onnx=False) writes the states alone"
+        )
+    try:
+        return network_file(_skeleton(model), network_metadata(model, save_id), stored)
+    except ExportError as error:
+        raise ExportError(
+            f"{name} cannot be written as ONNX: save(…, onnx=False) writes the states alone. {error}"
+        ) from error
+
+
+def _skeleton(model: Any) -> Skeleton:
+    """The network without the values of parameters: the one of the last save, unless what it depends on has changed.
+
+    It is kept where programs of eager calls are, which are forgotten when an attribute of a layer changes.
+    """
+    shapes = tuple((path, tuple(t.shape), t.dtype) for path, t in tree.tensors(model))
+    now = (repr(model._inputs_seen), model._compute_dtype, shapes, _Same(model._members))
+    before, made = model._cache.get(_EXPORTED, (None, None))
+    if before != now:
+        made = _traced(model)
+        model._cache[_EXPORTED] = (now, made)
+    return cast("Skeleton", made)
+
+
+class _Same:
+    """Objects that are equal to none but themselves."""
+
+    def __init__(self, members: tuple[Any, ...]) -> None:
+        self.members = members
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and [*map(id, self.members)] == [*map(id, other.members)]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _traced(model: Any) -> Skeleton:
+    """With a free batch if the forward runs with any, else with the sizes that it has seen."""
+    from singax.sonnx.exporter.skeleton import skeleton
+
+    inputs = as_placeholders(model._inputs_seen)
+    try:
+        return skeleton(model, inputs, dynamic_batch=True)
+    except ExportError:
+        with contextlib.suppress(Exception):  # the first error says more than that of a second try
+            return skeleton(model, inputs, dynamic_batch=False)
+        raise
 
 
 def network_weights(path: pathlib.Path) -> dict[str, np.ndarray]:

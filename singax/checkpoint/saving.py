@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -24,6 +24,9 @@ from singax.files import Entry
 from singax.interrupt import deferred_interrupts
 from singax.mode import local
 
+if TYPE_CHECKING:
+    from singax.checkpoint.network_file import NetworkFile
+
 Stored = dict[str, tuple[str, Wire]]
 
 
@@ -34,14 +37,15 @@ def save(model: Any, path: PathLike, state: Mapping[str, Any] | None, overwrite:
     for name, value in arrays.items():
         _add(stored, name, USER, partial(_same, value), value)
     save_id, targets = uuid.uuid4().hex, both(path)[: 2 if onnx else 1]
-    graph = network.network_bytes(model, save_id) if onnx else b""
+    wires = {name: wire for name, (_, wire) in stored.items()}
+    graph = network.exported_network(model, save_id, wires) if onnx else None
     _check_targets(targets, overwrite)
 
     def texts(checksums: Mapping[str, str]) -> dict[str, str]:
         abouts = {name: About(kind, wire.note, checksums[name]) for name, (kind, wire) in stored.items()}
         return Document(save_id, present_versions(), abouts, tree).texts()
 
-    with _on_process_zero(stored) as writes:
+    with _on_process_zero(stored, graph) as writes:
         if writes:
             _write(targets, _entries(stored), texts, graph, overwrite)
 
@@ -53,7 +57,7 @@ def save_plain(model: Any, path: PathLike) -> None:
     if disguised:
         raise FileFormatError(f"other frameworks could not read {', '.join(disguised)}: use save() instead")
     plain = {name: (kind, wire) for name, (kind, wire) in stored.items() if kind in LAYERS}
-    with _on_process_zero(plain) as writes:
+    with _on_process_zero(plain, None) as writes:
         if writes:
             with files.replacing(path) as file:
                 files.write_safetensors(file, _entries(plain), lambda checksums: {}, sealed=False)
@@ -111,7 +115,11 @@ def _check_targets(targets: tuple[pathlib.Path, ...], overwrite: bool) -> None:
 
 
 def _write(
-    targets: tuple[pathlib.Path, ...], entries: dict[str, Entry], texts: Any, graph: bytes, overwrite: bool
+    targets: tuple[pathlib.Path, ...],
+    entries: dict[str, Entry],
+    texts: Any,
+    graph: NetworkFile | None,
+    overwrite: bool,
 ) -> None:
     with ExitStack() as stack:
         new = []
@@ -121,9 +129,14 @@ def _write(
                 if target is targets[0]:
                     files.write_safetensors(new[-1].file, entries, texts)
                 else:
-                    new[-1].file.write(graph)
+                    _write_pieces(new[-1].file, graph)
                 new[-1].seal()
         _publish(targets, new, overwrite)
+
+
+def _write_pieces(file: Any, graph: NetworkFile | None) -> None:
+    for piece in graph.pieces() if graph is not None else ():
+        file.write(piece)
 
 
 def _publish(targets: tuple[pathlib.Path, ...], new: list[files.NewFile], overwrite: bool) -> None:
@@ -148,7 +161,7 @@ def _explained(target: pathlib.Path) -> Iterator[None]:
 
 
 @contextmanager
-def _on_process_zero(stored: Stored) -> Iterator[bool]:
+def _on_process_zero(stored: Stored, graph: NetworkFile | None) -> Iterator[bool]:
     """Whether this process writes. The others take part in gathering what lies on several, and wait for the end."""
     writes = jax.process_index() == 0
     yield writes
@@ -156,6 +169,8 @@ def _on_process_zero(stored: Stored) -> Iterator[bool]:
         if not writes:
             for name in files.ordered({name: (wire.dtype, wire.shape) for name, (_, wire) in stored.items()}):
                 stored[name][1].read()
+            for _, wire in graph.parameters if graph is not None else ():
+                wire.read()
         from jax.experimental import multihost_utils
 
         multihost_utils.sync_global_devices("singax.save")

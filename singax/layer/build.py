@@ -40,6 +40,7 @@ def ensure(layer: Branch, function: Callable[..., Any], args: tuple[Any, ...], k
     waiting = [child for _, child in tree.layers(layer) if tree.creates_parameters(child) and not child._initialized]
     if waiting:
         build(layer, function, args, kwargs)
+    layer._called_with(function, args, kwargs)
     layer.__dict__["_ready"] = tree.structure_version()
     if local.tracing and any(child._initialized for child in waiting):
         raise NeedsBuild

@@ -109,6 +109,9 @@ class Branch:
     def _parameters_made(self) -> None:
         """Called when parameters below may have been created."""
 
+    def _called_with(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Called before the first outermost call of a forward, and after members have changed."""
+
     @property
     def _path(self) -> str:
         """Where the layer stands in its model, such as `block1.conv`; empty for a root."""

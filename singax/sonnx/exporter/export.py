@@ -75,17 +75,31 @@ def to_onnx(
     if isinstance(model, list | tuple):
         model, inputs, dynamic_batch = Recorded(model, inputs), model, False
         input_names = [tensor.name for tensor in inputs] if input_names is None else input_names
-    given = arguments(_forward(model), inputs, dynamic_batch, dynamic_axes, input_names)
-    capture = captured(model, given)
-    session, graph, outputs = _written(capture, given, opset, output_names)
-    made = _assembled(model, capture, given, session, graph, outputs, functions)
+    given = arguments(own_function(model), inputs, dynamic_batch, dynamic_axes, input_names)
+    made = exported(model, given, opset, output_names, functions)
     helper.set_model_props(made, {**(metadata or {})})
     made.model_version = model_version
     onnx.checker.check_model(made, full_check=True)
     return made
 
 
-def _forward(model: Any) -> Callable[..., Any]:
+def exported(
+    model: Any,
+    given: Arguments,
+    opset: int,
+    output_names: Sequence[str] | None = None,
+    functions: bool = True,
+    weights: bool = True,
+) -> onnx.ModelProto:
+    """The forward as a model that has not been checked. Without `weights`, parameters are inputs after the others."""
+    capture = captured(model, given)
+    given = given.apart_from({path for path, _ in capture.parameters})
+    session, graph, outputs = _written(capture, given, opset, output_names)
+    return _assembled(model, capture, given, session, graph, outputs, functions, weights)
+
+
+def own_function(model: Any) -> Callable[..., Any]:
+    """What is exported of a model: its forward, or itself if it is a function."""
     if isinstance(model, Layer):
         function = build.own_forward(model)
         return function.__get__(model)
@@ -156,6 +170,7 @@ def _assembled(
     graph: Graph,
     outputs: list[tuple[str, Aval]],
     functions: bool,
+    weights: bool,
 ) -> onnx.ModelProto:
     names = [name for name, _ in outputs]
     placed = without_dead(graph.nodes, names)
@@ -164,12 +179,14 @@ def _assembled(
     depth = 1 if isinstance(model, Layer) else 0
     nodes = structure.grouped(placed, names, Place("", depth)) if functions else structure.flat(placed)
     read = {name for node in nodes for name in reads(node)} | set(names)
-    tensors = [_tensor(path, tensor.data) for path, tensor in values.items() if path in read]
+    values = {path: tensor for path, tensor in values.items() if path in read}
+    open_ = [] if weights else [value_info(path, tensor.shape, tensor.dtype) for path, tensor in values.items()]
+    tensors = [_tensor(path, tensor.data) for path, tensor in values.items()] if weights else []
     tensors += [_tensor(name, value) for name, value in session.initializers.items() if name in read]
     made = helper.make_graph(
         nodes,
         type(model).__name__ if isinstance(model, Layer) else getattr(model, "__name__", "function"),
-        [value_info(one.name, one.shape, one.dtype) for one in given.inputs],
+        [value_info(one.name, one.shape, one.dtype) for one in given.inputs] + open_,
         [value_info(name, _shown(aval.shape, capture.symbols), aval.dtype) for name, aval in outputs],
         tensors,
     )

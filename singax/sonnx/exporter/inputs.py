@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
 
 from singax.errors import ArgumentError
+from singax.sonnx.exporter.names import Names
 from singax.sonnx.exporter.symbolic import Dim, Size
 from singax.tensor import Tensor
 
@@ -46,6 +47,13 @@ class Arguments:
     def symbols(self) -> list[str]:
         """The names of the unknown sizes."""
         return list(dict.fromkeys(n for given in self.inputs for n in given.shape if isinstance(n, str)))
+
+    def apart_from(self, paths: Collection[str]) -> Arguments:
+        """The same, with other names for inputs that are called like a parameter: its name is its path."""
+        names = Names()
+        for path in paths:
+            names.take(path)
+        return replace(self, inputs=[replace(one, name=names.take(one.name)) for one in self.inputs])
 
     def filled(self, arrays: Sequence[Any]) -> Any:
         """The arguments with these arrays."""
