@@ -10,7 +10,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -145,14 +145,34 @@ class StepContext:
         self._own.clear()
 
 
+class Observer(Protocol):
+    """Sees the calls of an abstract run, and may run a layer in its own way."""
+
+    def layer(self, layer: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a layer's forward, in place of `function(layer, *args, **kwargs)`."""
+        ...
+
+    def update(self, optimizer: Any, named: Any) -> None:
+        """Take note of an update, in place of `optimizer` computing it; `named` maps to (parameter, gradient)."""
+        ...
+
+    def recorded(self, name: str, vjp: Any) -> None:
+        """An outermost call was recorded; `vjp` holds what it keeps for the backward pass."""
+        ...
+
+
 class Local(threading.local):
-    """Per thread. `tracing` is True while a whole method is being traced into one program."""
+    """Per thread. `tracing` is True while a whole method is being traced into one program.
+
+    `observer` is there while a model is inspected.
+    """
 
     frame: Frame | None = None
     step: StepContext | None = None
     tracing: bool = False
     generator: Any = None
     undo: list[Callable[[], None]] | None = None
+    observer: Observer | None = None
 
 
 local = Local()

@@ -22,6 +22,7 @@ from singax.opt.leaves import Arrays, Leaves, SlotArrays, kept_dtypes, merged
 from singax.opt.loss_scale import LossScale
 from singax.opt.schedule import Hyper, Schedule
 from singax.opt.slots import Made, Slots, put
+from singax.storage import zeros
 from singax.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -75,7 +76,10 @@ class Updating(tree.Stateful):
         if named:
             self._join_step()
             self._ensure({key: parameter for key, (parameter, _) in named.items()})
-            (self._run_own if self.overrides_apply else self._run)(named)
+            if local.observer is not None and not self.overrides_apply:
+                local.observer.update(self, named)
+            else:
+                (self._run_own if self.overrides_apply else self._run)(named)
 
     def _named(self, triples: list[tuple[str, Tensor, Any]]) -> Named:
         """Key → (parameter, gradient) for all that are not frozen."""
@@ -117,6 +121,13 @@ class Updating(tree.Stateful):
     def _numbers(self) -> Arrays:
         rates = {path: tensor._cell.array() for path, tensor in self.groups.tensors().items()}
         return {**self._counters(), "lr": self.lr_value._cell.array(), "rates": rates}
+
+    def abstract_update(self, named: Named) -> Any:
+        """The jaxpr of updating these parameters; nothing is stored."""
+        parts = [{key: parameter._cell.array() for key, (parameter, _) in named.items()}]
+        parts += [{key: gradient for key, (_, gradient) in named.items()}]
+        parts += [self._slots.arrays(named), self._slots.shared_arrays(), self._numbers()]
+        return jax.make_jaxpr(self._pure_update)(*jax.tree.map(_as_struct, parts))
 
     # -- pure ---------------------------------------------------------------------------------------------------
 
@@ -246,7 +257,7 @@ class Updating(tree.Stateful):
         if self._has_transform():
             slots, shared = self._made_by_optax(_shapes(params))
             if self.slots_start_at_zero and self.slot_names:
-                slots = {s: {k: np.zeros(a.shape, a.dtype) for k, a in held.items()} for s, held in slots.items()}
+                slots = {s: {k: zeros(a.shape, a.dtype) for k, a in held.items()} for s, held in slots.items()}
             else:
                 values = {key: parameter._cell.array() for key, parameter in params.items()}
                 slots, shared = jax.jit(self._init_of_optax)(values)
@@ -277,6 +288,10 @@ class Updating(tree.Stateful):
     def _join_step(self) -> None:
         if local.step is not None:
             local.step.module._ledger.welcome(self._owner)
+
+
+def _as_struct(value: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(value.shape, value.dtype)
 
 
 def _shapes(params: Mapping[str, Tensor]) -> Arrays:
