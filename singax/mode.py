@@ -152,8 +152,12 @@ class Observer(Protocol):
         """Run a layer's forward, in place of `function(layer, *args, **kwargs)`."""
         ...
 
-    def update(self, optimizer: Any, named: Any) -> None:
-        """Take note of an update, in place of `optimizer` computing it; `named` maps to (parameter, gradient)."""
+    def meets(self, optimizer: Any) -> None:
+        """An optimizer is about to change its states."""
+        ...
+
+    def update(self, optimizer: Any, named: Any) -> bool:
+        """Take note of an update, `named` maps to (parameter, gradient); True: the optimizer need not compute it."""
         ...
 
     def recorded(self, name: str, vjp: Any) -> None:

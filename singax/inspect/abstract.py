@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
-from singax.layer import build, tree
+from singax.layer import tree
 from singax.mode import traced
 from singax.module import Module
 from singax.storage import Cell, Deferred, Unfilled, exchanged
@@ -20,35 +20,79 @@ Struct = jax.ShapeDtypeStruct
 def abstract_copy(module: Module) -> Module:
     """A copy of the layers and optimizers of `module`; what they hold is shapes, everything else is shared.
 
-    Nothing is allocated, and nothing that happens to the copy is seen by `module`.
+    Nothing is allocated, and nothing that happens to the copy is seen by `module`. Optimizers that a step has used
+    although they are no attributes stay where they are: see `Borrowed`.
     """
     tree.name_members(module)
-    memo: dict[int, Any] = {}
-    for cell in _cells(module):
-        memo[id(cell)] = _without_value(cell)
-    for value in _foreign(module):
-        memo[id(value)] = value
+    memo: dict[int, Any] = {id(value): value for value in foreign(module)}
+    for _, tensor in tree.tensors(module, owners=True):
+        memo[id(tensor._cell)] = _without_value(tensor._cell)
+    memo[id(module._generator.cell)] = _without_value(module._generator.cell)
     made: Module = copy.deepcopy(module, memo)
-    made.__dict__["_compute_dtype"] = module._compute_dtype
-    made.__dict__.update(training=module.training)
+    made.__dict__.update(_compute_dtype=module._compute_dtype, training=module.training)
     return made
 
 
-def _cells(module: Module) -> Iterator[Cell]:
-    for _, tensor in tree.tensors(module, owners=True):
-        yield tensor._cell
-    for guest in module._ledger.guests.values():
-        for _, tensor in guest.state_tensors():
-            yield tensor._cell
-    yield module._generator.cell
+def abstract_twin(owner: tree.Stateful) -> tree.Stateful:
+    """A copy of an optimizer whose states are shapes."""
+    memo: dict[int, Any] = {id(value): value for value in _arrays_in(list(owner.__dict__.values()))}
+    for _, tensor in owner.state_tensors():
+        memo[id(tensor._cell)] = _without_value(tensor._cell)
+    return copy.deepcopy(owner, memo)
 
 
-def _foreign(module: Module) -> Iterator[Any]:
-    """What layers hold besides layers, Tensors and optimizers: arrays, data, functions."""
-    for _, layer in tree.layers(module):
-        for name, value in layer.__dict__.items():
-            if name not in layer._internal and not tree.is_member(value):
-                yield value
+class Borrowed:
+    """Optimizers that a step uses but that the model does not own: they work on a copy of their states until `end`."""
+
+    def __init__(self, own: list[tree.Stateful]) -> None:
+        self._own = {id(owner) for owner in own}
+        self._saved: dict[int, tuple[tree.Stateful, dict[str, Any]]] = {}
+
+    def take(self, owner: tree.Stateful) -> None:
+        """Borrow `owner`, unless it is the model's own or borrowed already."""
+        if id(owner) in self._own or id(owner) in self._saved:
+            return
+        twin, content = abstract_twin(owner).__dict__, dict(owner.__dict__)
+        self._saved[id(owner)] = owner, content
+        _replace(owner, {**twin, **{name: v for name, v in content.items() if isinstance(v, tree.Stateful)}})
+
+    def end(self) -> None:
+        """Give them back as they were."""
+        for owner, content in self._saved.values():
+            _replace(owner, content)
+        self._saved.clear()
+
+
+def _replace(owner: tree.Stateful, content: dict[str, Any]) -> None:
+    owner.__dict__.clear()
+    owner.__dict__.update(content)
+    tree.structure_changed()
+
+
+def foreign(root: tree.Branch) -> Iterator[Any]:
+    """What layers and optimizers hold besides layers, Tensors and optimizers: arrays, data, functions."""
+    for _, value in tree.walk(root):
+        if isinstance(value, tree.Branch):
+            for name, held in value.__dict__.items():
+                if name not in value._internal:
+                    yield from _shared(held)
+        elif isinstance(value, tree.Stateful):
+            yield from _arrays_in(list(value.__dict__.values()))
+
+
+def _shared(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _shared(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _shared(item)
+    elif not tree.is_member(value):
+        yield value
+
+
+def _arrays_in(value: Any) -> Iterator[Any]:
+    return (item for item in _shared(value) if isinstance(item, np.ndarray | jax.Array | Deferred))
 
 
 def _without_value(cell: Cell) -> Cell:
@@ -63,11 +107,6 @@ def struct(cell: Cell) -> Struct:
     """The shape and dtype of what a cell holds."""
     value = cell.get()
     return Struct(value.shape, jax.dtypes.canonicalize_dtype(value.dtype))
-
-
-def build_forward(module: Module, inputs: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Create the parameters of an abstract copy."""
-    build.build(module, build.own_forward(module), tuple(inputs), kwargs)
 
 
 def create_slots(module: Module) -> None:

@@ -1,58 +1,106 @@
-"""Which layer made what is kept for the backward pass."""
+"""What is kept for the backward pass: by which layer it was made, and what `Remat` around a layer would save."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from singax.inspect.flops import Flops, Key, by_layer, inner_jaxprs, parsed
+from singax.inspect.flat import Flat, Operation, result_scope
+
+Layers = Sequence[tuple[int, int]]
+"""For each layer its parent's number, and the number after the last layer below it."""
 
 
-def nbytes(aval: Any) -> int:
-    """Bytes of an array with this shape and dtype (keys count as their words)."""
-    size = math.prod(aval.shape)
-    return size * getattr(aval.dtype, "itemsize", 8)
+class Kept:
+    """`own[k]`: bytes that the operations of layer k itself have made and that are kept until the backward pass;
+    `saved[k]`: what `Remat` around layer k would save. `given`: bytes of states and inputs that are kept, which are
+    there anyway.
+    """
+
+    def __init__(self, flat: Flat, kept: Iterable[int | None], layers: Layers) -> None:
+        self.own, self.given = [0] * len(layers), 0
+        self._layers = layers
+        self._saved, self._cost = [0] * len(layers), [0] * len(layers)
+        self._analyse(flat, {value for value in kept if value is not None}, 0, 0, 1)
+
+    @property
+    def total(self) -> int:
+        """All bytes that are kept and were computed."""
+        return sum(self.own)
+
+    @property
+    def saved(self) -> list[int]:
+        """What Remat would save, per layer; 0 where it would not."""
+        return [max(0, saved - cost) for saved, cost in zip(self._saved, self._cost, strict=True)]
+
+    def _analyse(self, flat: Flat, kept: set[int], base: int, above: int, times: int) -> None:
+        """Count what a flat program keeps; `above` is the layer whose loop it is the body of."""
+        makers = {result: operation for operation in flat.operations for result in operation.results}
+        self.given += sum(flat.sizes[value] for value in kept if value not in makers) if not above else 0
+        readers = _forward_readers(flat)
+        for value, operation in makers.items():
+            maker = self._number(base + result_scope(operation, value)[0])
+            if value in kept:
+                self._keep(maker, flat.sizes[value] * times, above)
+            if not operation.scope[1]:
+                numbers = {self._number(base + number) for number in readers.get(value, ())}
+                self._weigh(
+                    self._number(base + operation.scope[0]), numbers, flat.sizes[value] * times, value in kept, above
+                )
+        for operation in flat.operations:
+            if operation.equation.primitive.name == "scan" and not operation.scope[1]:
+                self._look_into(operation, kept, base, times)
+
+    def _keep(self, maker: int, size: int, above: int) -> None:
+        if not above:
+            self.own[maker] += size
+
+    def _weigh(self, maker: int, readers: set[int], size: int, kept: bool, above: int) -> None:
+        """Note for which layers this value would be dropped by Remat, and for which it would have to be kept."""
+        if kept:
+            for layer in self._up(maker, above):
+                if all(layer <= reader < self._layers[layer][1] for reader in readers):
+                    self._saved[layer] += size
+            return
+        for layer in {
+            layer for reader in readers for layer in self._up(reader, above) if not self._holds(layer, maker)
+        }:
+            self._cost[layer] += size
+
+    def _look_into(self, operation: Operation, kept: set[int], base: int, times: int) -> None:
+        """The body of a loop: what one trip keeps, as often as it runs."""
+        params = operation.equation.params
+        body = Flat(params["jaxpr"])
+        stacked = operation.results[params["num_carry"] :]
+        inner = {body.results[params["num_carry"] + k] for k, value in enumerate(stacked) if value in kept}
+        layer = self._number(base + operation.scope[0])
+        if layer and inner:
+            found = {value for value in inner if value is not None}
+            self._analyse(body, found, base + operation.scope[0], layer, times * params["length"])
+
+    def _up(self, layer: int, above: int) -> Iterator[int]:
+        """The layer and those around it, up to the one above (without it)."""
+        while layer > above:
+            yield layer
+            layer = self._layers[layer][0]
+
+    def _holds(self, layer: int, inner: int) -> bool:
+        return layer <= inner < self._layers[layer][1]
+
+    def _number(self, number: int) -> int:
+        return number if 0 <= number < len(self._layers) else 0
 
 
-def kept_arrays(jaxpr: Any, positions: Iterable[int]) -> tuple[list[tuple[Any, Key]], list[Any]]:
-    """(what was computed, with its scope; what are arguments of the jaxpr), each array once."""
-    inner = jaxpr.jaxpr
-    producers = {id(var): equation for equation in inner.eqns for var in equation.outvars}
-    arguments = {id(var) for var in inner.invars} | {id(var) for var in inner.constvars}
-    seen: set[int] = set()
-    computed, given = [], []
-    for position in positions:
-        var = inner.outvars[position]
-        if id(var) in seen or not hasattr(var, "count") and not hasattr(var, "aval"):
-            continue
-        seen.add(id(var))
-        if id(var) in producers:
-            computed.append((var.aval, _scope(producers[id(var)], var)))
-        elif id(var) in arguments:
-            given.append(var.aval)
-    return computed, given
+def _forward_readers(flat: Flat) -> dict[int, set[int]]:
+    """For each value the numbers of the layers whose forward reads it; −1 for the results of the whole."""
+    found: dict[int, set[int]] = {}
+    for operation in flat.operations:
+        if not operation.scope[1]:
+            for value in operation.inputs:
+                found.setdefault(value, set()).add(operation.scope[0])
+    return found
 
 
-def _scope(equation: Any, var: Any) -> Key:
-    """The scopes in which `var` was computed, looking into jaxprs that the equation runs."""
-    scopes, backward = parsed(str(equation.source_info.name_stack))
-    inner = next(iter(inner_jaxprs(equation)), None)
-    if inner is None or equation.primitive.name in ("while", "cond"):
-        return scopes, backward
-    body = getattr(inner, "jaxpr", inner)
-    index = next(k for k, out in enumerate(equation.outvars) if out is var)
-    out = body.outvars[index] if index < len(body.outvars) else None
-    producer = next((e for e in body.eqns for made in e.outvars if made is out), None)
-    if producer is None:
-        return scopes, backward
-    below, further = _scope(producer, out)
-    return scopes + below, backward or further
-
-
-def bytes_by_layer(computed: list[tuple[Any, Key]], paths: Iterable[str]) -> dict[str, int]:
-    """Layer path → bytes that it keeps."""
-    table: dict[Key, Flops] = {}
-    for aval, (scopes, _) in computed:
-        table.setdefault((scopes, False), Flops()).add(Flops(others=nbytes(aval)))
-    return {path: int(forward.others) for path, (forward, _) in by_layer(table, paths).items()}
+def kept_bytes(flat: Flat, kept: Iterable[Any]) -> int:
+    """The bytes of these values, each counted once."""
+    return sum(flat.sizes[value] for value in {value for value in kept if value is not None})

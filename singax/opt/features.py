@@ -8,7 +8,6 @@ from typing import Any, TypedDict
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from singax.errors import ArgumentError
 from singax.opt.leaves import Arrays, SlotArrays

@@ -72,13 +72,12 @@ class Updating(tree.Stateful):
                 f"{reason} looks at all gradients together: call the optimizer with the loss, or "
                 f"apply_gradients([(parameter, gradient), …]). Received: one gradient, of {triples[0][0]}"
             )
+        self._announce()
         named = self._named(triples)
         if named:
             self._join_step()
             self._ensure({key: parameter for key, (parameter, _) in named.items()})
-            if local.observer is not None and not self.overrides_apply:
-                local.observer.update(self, named)
-            else:
+            if local.observer is None or not local.observer.update(self, named):
                 (self._run_own if self.overrides_apply else self._run)(named)
 
     def _named(self, triples: list[tuple[str, Tensor, Any]]) -> Named:
@@ -124,7 +123,7 @@ class Updating(tree.Stateful):
 
     def abstract_update(self, named: Named) -> Any:
         """The jaxpr of updating these parameters; nothing is stored."""
-        parts = [{key: parameter._cell.array() for key, (parameter, _) in named.items()}]
+        parts: list[Any] = [{key: parameter._cell.array() for key, (parameter, _) in named.items()}]
         parts += [{key: gradient for key, (_, gradient) in named.items()}]
         parts += [self._slots.arrays(named), self._slots.shared_arrays(), self._numbers()]
         return jax.make_jaxpr(self._pure_update)(*jax.tree.map(_as_struct, parts))
@@ -285,7 +284,13 @@ class Updating(tree.Stateful):
     def _has_transform(self) -> bool:
         return not self.overrides_apply or type(self).transform is not Updating.transform
 
+    def _announce(self) -> None:
+        if local.observer is not None:
+            local.observer.meets(self._owner)
+            local.observer.meets(self)
+
     def _join_step(self) -> None:
+        self._announce()
         if local.step is not None:
             local.step.module._ledger.welcome(self._owner)
 

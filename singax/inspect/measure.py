@@ -1,0 +1,210 @@
+"""From a trace to numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from singax.inspect.counting import Counter, Table
+from singax.inspect.flat import Flat, nbytes
+from singax.inspect.flops import Flops
+from singax.inspect.kept import Kept, kept_bytes
+from singax.inspect.memory import Liveness
+from singax.inspect.quantity import Quantity, Shape
+from singax.inspect.trace import Traced
+from singax.layer import tree
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """One layer. Numbers include those of the layers below it.
+
+    `path`, `kind` (its class), `depth` in the tree, `calls` (how often it is called); `inputs` and `outputs` of its
+    first call (None for a layer that was not called); `parameters` (a count), `parameter_bytes`, `state_bytes`; `forward` and
+    `backward` (floating-point operations); `kept` (bytes kept for the backward pass); `remat_saves` (how many of them
+    `Remat` around it would save).
+    """
+
+    path: str
+    kind: str
+    depth: int
+    calls: int
+    inputs: Any
+    outputs: Any
+    parameters: Quantity
+    parameter_bytes: Quantity
+    state_bytes: Quantity
+    forward: Quantity
+    backward: Quantity
+    kept: Quantity
+    remat_saves: Quantity
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes: `parameters`, `states` (of layers, and the random key), `optimizer` (its slots, rate and counters),
+    `inputs`, `outputs`, `gradients`, `kept` (for the backward pass, besides parameters and inputs), `temporaries`
+    (everything that is no argument, at the worst moment: an estimate) and `peak`, the estimate of all together.
+    """
+
+    parameters: Quantity
+    states: Quantity
+    optimizer: Quantity
+    inputs: Quantity
+    outputs: Quantity
+    gradients: Quantity
+    kept: Quantity
+    temporaries: Quantity
+    peak: Quantity
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that a dry run has found out for one size of the batch.
+
+    `forward`, `backward` and `update` are floating-point operations; `unknown` names what could not be counted, and how
+    often it occurs; `untrained` lists parameters that no gradient reaches.
+    """
+
+    inputs: tuple[jax.ShapeDtypeStruct | Shape, ...]
+    outputs: Any
+    layers: tuple[LayerRow, ...]
+    memory: Memory
+    forward: Quantity
+    backward: Quantity
+    update: Quantity
+    unknown: dict[str, Quantity]
+    untrained: tuple[str, ...]
+
+
+def measured(traced: Traced, recorded: Traced | None = None) -> Measured:
+    """Count. What is kept for the backward pass is taken from `recorded`, if given."""
+    layers = Tree(traced)
+    counter, flat = Counter(), Flat(traced.jaxpr)
+    passes = _passes(counter.table(traced.jaxpr), layers)
+    update = Flops()
+    for one in traced.updates:
+        update.add(sum_of(counter.table(one.jaxpr)), one.count)
+    kept = kept_by(traced if recorded is None else recorded, layers, flat if recorded is None else None)
+    total = sum_of(counter.table(traced.jaxpr))
+    total.add(update)
+    sums = [layers.summed([flops.total for flops in one]) for one in passes]
+    return Measured(
+        tuple(traced.inputs),
+        traced.outputs,
+        layers.rows(sums[0], sums[1], layers.summed(kept.own), kept.saved),
+        _memory(traced, flat, kept.total),
+        sums[0][0],
+        sums[1][0],
+        update.total,
+        dict(sorted(total.unknown.items())),
+        tuple(traced.module._ledger.untrained()) if traced.updates else (),
+    )
+
+
+def kept_by(traced: Traced, layers: Tree, flat: Flat | None = None) -> Kept:
+    """What a trace keeps for the backward pass."""
+    flat = Flat(traced.jaxpr) if flat is None else flat
+    return Kept(flat, [flat.results[place] for place in traced.positions(3)], layers.ranges)
+
+
+def sum_of(table: Table) -> Flops:
+    """Everything in a table."""
+    total = Flops()
+    for flops in table.values():
+        total.add(flops)
+    return total
+
+
+def _passes(table: Table, layers: Tree) -> tuple[list[Flops], list[Flops]]:
+    found = ([Flops() for _ in layers.ranges], [Flops() for _ in layers.ranges])
+    for (number, backward), flops in table.items():
+        found[backward][number if 0 <= number < len(layers.ranges) else 0].add(flops)
+    return found
+
+
+def _memory(traced: Traced, flat: Flat, kept: int) -> Memory:
+    held = dict.fromkeys(("parameter", "state", "optimizer"), 0)
+    for path, struct in traced.states.items():
+        held[traced.kinds[path]] += nbytes(struct)
+    results = [flat.results[place] for part in range(3) for place in traced.positions(part)]
+    temporaries = Liveness(flat, results).peak()
+    inputs = sum(map(nbytes, traced.inputs))
+    outputs = sum(nbytes(struct) for struct in jax.tree.leaves(traced.outputs) if hasattr(struct, "dtype"))
+    gradients = kept_bytes(flat, [flat.results[place] for place in traced.positions(2)])
+    peak = sum(held.values()) + inputs + temporaries
+    return Memory(
+        held["parameter"], held["state"], held["optimizer"], inputs, outputs, gradients, kept, temporaries, peak
+    )
+
+
+class Tree:
+    """The layers of a traced model, numbered as they stand in the tree."""
+
+    def __init__(self, traced: Traced) -> None:
+        self._traced = traced
+        self._layers = tree.layers(traced.module)
+        self.ranges = _ranges([layer for _, layer in self._layers])
+
+    def summed(self, own: Sequence[float]) -> list[float]:
+        """For each layer the sum over itself and everything below."""
+        total = list(own)
+        for number in range(len(total) - 1, 0, -1):
+            total[self.ranges[number][0]] += total[number]
+        return total
+
+    def rows(
+        self, forward: list[float], backward: list[float], kept: list[float], saved: list[int]
+    ) -> tuple[LayerRow, ...]:
+        """One row for each layer."""
+        held = [self.summed(numbers) for numbers in self._held()]
+        calls: dict[int, list[Any]] = {}
+        for call in self._traced.calls:
+            calls.setdefault(call.number, []).append(call)
+        made = []
+        for number, (path, layer) in enumerate(self._layers):
+            first = calls.get(number, [None])[0]
+            shown = (None, None) if first is None else (first.inputs, first.outputs)
+            numbers = [part[number] for part in (*held, forward, backward, kept, saved)]
+            count = len(calls.get(number, ()))
+            made.append(LayerRow(path, type(layer).__name__, self._depth(number), count, *shown, *numbers))
+        return tuple(made)
+
+    def _depth(self, number: int) -> int:
+        return 0 if number == 0 else 1 + self._depth(self.ranges[number][0])
+
+    def _held(self) -> list[list[float]]:
+        """Parameters, their bytes and the bytes of states, of each layer itself; a shared Tensor counts once."""
+        found: list[list[float]] = [[0] * len(self._layers) for _ in range(3)]
+        seen: set[int] = set()
+        for number, (_, layer) in enumerate(self._layers):
+            for _, value in tree.members(layer):
+                cell = getattr(value, "_cell", None)
+                if cell is None or id(cell) in seen or None in cell.get().shape:
+                    continue
+                seen.add(id(cell))
+                size = nbytes(cell.get())
+                if value.stores_grad:
+                    found[0][number] += size // max(1, cell.get().dtype.itemsize)
+                    found[1][number] += size
+                else:
+                    found[2][number] += size
+        return found
+
+
+def _ranges(layers: list[Any]) -> list[tuple[int, int]]:
+    """For each layer its parent's number, and the number after the last one below it."""
+    numbers = {id(layer): number for number, layer in enumerate(layers)}
+    parents = [0] * len(layers)
+    for number, layer in enumerate(layers):
+        for _, value in tree.members(layer):
+            child = numbers.get(id(value), 0)
+            if child > number and not parents[child]:
+                parents[child] = number
+    ends = [number + 1 for number in range(len(layers))]
+    for number in range(len(layers) - 1, 0, -1):
+        ends[parents[number]] = max(ends[parents[number]], ends[number])
+    return list(zip(parents, ends, strict=True))
