@@ -15,6 +15,7 @@ from singax.inspect.kept import Kept, kept_bytes
 from singax.inspect.memory import Liveness
 from singax.inspect.quantity import Quantity, Shape
 from singax.inspect.trace import Traced
+from singax.inspect.watch import LayerCall
 from singax.layer import tree
 
 
@@ -23,9 +24,9 @@ class LayerRow:
     """One layer. Numbers include those of the layers below it.
 
     `path`, `kind` (its class), `depth` in the tree, `calls` (how often it is called); `inputs` and `outputs` of its
-    first call (None for a layer that was not called); `parameters` (a count), `parameter_bytes`, `state_bytes`; `forward` and
-    `backward` (floating-point operations); `kept` (bytes kept for the backward pass); `remat_saves` (how many of them
-    `Remat` around it would save).
+    first call (None for a layer that was not called); `parameters` (a count), `parameter_bytes`, `state_bytes`;
+    `forward` and `backward` (floating-point operations); `kept` (bytes kept for the backward pass); `remat_saves` (how
+    many of them `Remat` around it would save).
     """
 
     path: str
@@ -130,8 +131,7 @@ def _memory(traced: Traced, flat: Flat, kept: int) -> Memory:
     held = dict.fromkeys(("parameter", "state", "optimizer"), 0)
     for path, struct in traced.states.items():
         held[traced.kinds[path]] += nbytes(struct)
-    results = [flat.results[place] for part in range(3) for place in traced.positions(part)]
-    temporaries = Liveness(flat, results).peak()
+    temporaries = _temporaries(traced, flat)
     inputs = sum(map(nbytes, traced.inputs))
     outputs = sum(nbytes(struct) for struct in jax.tree.leaves(traced.outputs) if hasattr(struct, "dtype"))
     gradients = kept_bytes(flat, [flat.results[place] for place in traced.positions(2)])
@@ -139,6 +139,16 @@ def _memory(traced: Traced, flat: Flat, kept: int) -> Memory:
     return Memory(
         held["parameter"], held["state"], held["optimizer"], inputs, outputs, gradients, kept, temporaries, peak
     )
+
+
+def _temporaries(traced: Traced, flat: Flat) -> int:
+    """The estimate of everything that is no argument; the update of a parameter reads its gradient at once."""
+    states = flat.arguments[: len(traced.states)]
+    changed = {path for path, kind in traced.kinds.items() if kind == "parameter"} if traced.updates else set()
+    donated = [value for value, path in zip(states, traced.states, strict=True) if path in changed]
+    results = [flat.results[place] for part in range(3) for place in traced.positions(part)]
+    gradients = {flat.results[place] for place in traced.positions(2)}
+    return Liveness(flat, results, donated, gradients).peak()
 
 
 class Tree:
@@ -161,14 +171,14 @@ class Tree:
     ) -> tuple[LayerRow, ...]:
         """One row for each layer."""
         held = [self.summed(numbers) for numbers in self._held()]
-        calls: dict[int, list[Any]] = {}
+        calls: dict[int, list[LayerCall]] = {}
         for call in self._traced.calls:
             calls.setdefault(call.number, []).append(call)
         made = []
         for number, (path, layer) in enumerate(self._layers):
-            first = calls.get(number, [None])[0]
+            first = calls[number][0] if number in calls else None
             shown = (None, None) if first is None else (first.inputs, first.outputs)
-            numbers = [part[number] for part in (*held, forward, backward, kept, saved)]
+            numbers: list[Any] = [part[number] for part in (*held, forward, backward, kept, saved)]
             count = len(calls.get(number, ()))
             made.append(LayerRow(path, type(layer).__name__, self._depth(number), count, *shown, *numbers))
         return tuple(made)

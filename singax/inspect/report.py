@@ -24,8 +24,9 @@ class DryRun:
 
     **Fields** `model`, `method`, `inputs`, `outputs` (shapes, in the structure that the method returns), `layers` (a
     tuple of `LayerRow`, in the order of the tree, the model itself first), `memory` (a `Memory`), `forward`,
-    `backward`, `update` (floating-point operations), `unknown` (what could not be counted, and how often it occurs), `untrained`
-    (parameters that no gradient reaches), `precision`, `optimizers`, `batch`, `xla` (an `XlaMemory`, if asked for).
+    `backward`, `update` (floating-point operations), `unknown` (what could not be counted, and how often it occurs),
+    `untrained` (parameters that no gradient reaches), `precision`, `optimizers`, `batch`, `xla` (an `XlaMemory`, if
+    asked for).
     """
 
     model: str
