@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from singax.inspect.flops import REDUCTIONS, Flops, own_flops
-from singax.inspect.scopes import Key, joined, scope_of
+from singax.inspect.scopes import HERE, Key, joined, scope_of
 
 Table = dict[Key, Flops]
-_OWN: Key = (0, False)
 _NOT_RUN = frozenset({"jvp_jaxpr_fun", "fwd_jaxpr_thunk", "jvp_jaxpr_thunk", "bwd", "to_apply", "update_jaxpr"})
 
 
@@ -45,13 +44,13 @@ class Counter:
             return _sum(parts, equation.params["length"])
         if name == "while":
             made = _sum(parts)
-            made.setdefault(_OWN, Flops()).unknown["while of an unknown number of trips"] = 1
+            made.setdefault(HERE, Flops()).unknown["while of an unknown number of trips"] = 1
             return made
         if name == "cond":
             return max(parts, key=lambda part: sum(flops.total for flops in part.values()))
         if parts and name not in REDUCTIONS and not name.startswith(("reduce", "scatter", "select_and")):
             return _sum(parts)
-        return {_OWN: own_flops(equation)}
+        return {HERE: own_flops(equation)}
 
 
 def inner_jaxprs(equation: Any) -> Iterator[Any]:

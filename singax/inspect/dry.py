@@ -11,12 +11,12 @@ import numpy as np
 from singax import arguments
 from singax.arguments import Packed
 from singax.autograd.border import is_tensor
-from singax.errors import ArgumentError, NameMismatchError
+from singax.errors import ArgumentError, NameMismatchError, ShapeError
 from singax.inspect.abstract import abstract_copy
 from singax.inspect.measure import Measured, measured
 from singax.inspect.quantity import PROBES, merged
 from singax.inspect.report import DryRun
-from singax.inspect.trace import Traced, trace_method
+from singax.inspect.trace import Task, Traced, trace
 from singax.module import Module, compute_dtype
 from singax.tensor import Tensor
 
@@ -50,7 +50,7 @@ class Plan:
         """One abstract run, on a copy."""
         copied = self.copy()
         copied._ledger.quiet = True
-        return trace_method(copied, self.function, self._packed(batch), training, xla)
+        return trace(Task(copied, self.function, self._packed(batch), training, self.trains), xla)
 
     def copy(self) -> Module:
         """A copy without values, with the precision that is asked for."""
@@ -83,6 +83,18 @@ def _function(module: Module, method: str) -> Callable[..., Any]:
     return getattr(type(module), method).__wrapped__
 
 
+def _for_any_size(plan: Plan) -> Measured:
+    """The numbers as functions of N. Raises `ShapeError` where a parameter depends on it."""
+    found: Measured = merged([plan.measure(n) for n in PROBES])
+    for row in found.layers:
+        if not isinstance(row.parameters, int):
+            raise ShapeError(
+                f"the parameters of {row.path or plan.module._where} depend on a size that is None in the placeholder: "
+                "give that size"
+            )
+    return found
+
+
 def dry_run(
     module: Module,
     args: tuple[Any, ...],
@@ -99,7 +111,7 @@ def dry_run(
         raise ArgumentError("xla=True compiles for one size: give the batch, since a size is None")
     plan = Plan(module, method, args, kwargs, precision)
     symbolic = plan.is_open and batch is None
-    found = merged([plan.measure(n) for n in PROBES]) if symbolic else plan.measure(batch)
+    found = _for_any_size(plan) if symbolic else plan.measure(batch)
     dtype = plan.copy()._compute_dtype
     names = tuple(dict.fromkeys(repr(owner) for owner in module._ledger.owners())) if method != "forward" else ()
     shown = "float32" if dtype is None else np.dtype(dtype).name

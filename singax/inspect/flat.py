@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from singax.inspect.counting import inner_jaxprs
-from singax.inspect.scopes import Key, joined, scope_of
+from singax.inspect.scopes import OUTSIDE, Key, joined, scope_of
 
 _LOOPS = frozenset({"scan", "while", "cond"})
 
@@ -31,7 +31,7 @@ class Operation:
 class Flat:
     """`operations` in order; `avals[i]` and `sizes[i]` (bytes) of value i; `arguments` and `results` of the whole."""
 
-    def __init__(self, jaxpr: Any) -> None:
+    def __init__(self, jaxpr: Any, around: Key = OUTSIDE) -> None:
         self.operations: list[Operation] = []
         self.avals: list[Any] = []
         self.sizes: list[int] = []
@@ -39,7 +39,7 @@ class Flat:
         inner = getattr(jaxpr, "jaxpr", jaxpr)
         self.constants = [self._new(var.aval) for var in inner.constvars]
         self.arguments = [self._new(var.aval) for var in inner.invars]
-        self.results = self._inline(inner, self.constants + self.arguments, (0, False))
+        self.results = self._inline(inner, self.constants + self.arguments, around)
 
     def _new(self, aval: Any) -> int:
         self.avals.append(aval)
@@ -102,9 +102,3 @@ def _scope_in(equation: Any, index: int, scope: Key) -> Key:
             place = next(k for k, made in enumerate(inner.outvars) if made is out)
             return _scope_in(inner, place, joined(scope, scope_of(inner)))
     return scope
-
-
-def by_number(values: Sequence[tuple[int, float]], most: int, add: Callable[[int, float], None]) -> None:
-    """Hand each (number of a layer, amount) to `add`; numbers outside of the model count for its root."""
-    for number, amount in values:
-        add(number if 0 <= number < most else 0, amount)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from singax.inspect.flat import Flat, Operation, result_scope
+from singax.inspect.scopes import Key
 
 Layers = Sequence[tuple[int, int]]
 """For each layer its parent's number, and the number after the last layer below it."""
@@ -21,7 +22,7 @@ class Kept:
         self.own, self.given = [0] * len(layers), 0
         self._layers = layers
         self._saved, self._cost = [0] * len(layers), [0] * len(layers)
-        self._analyse(flat, {value for value in kept if value is not None}, 0, 0, 1)
+        self._analyse(flat, {value for value in kept if value is not None}, 0, 1)
 
     @property
     def total(self) -> int:
@@ -33,23 +34,22 @@ class Kept:
         """What Remat would save, per layer; 0 where it would not."""
         return [max(0, saved - cost) for saved, cost in zip(self._saved, self._cost, strict=True)]
 
-    def _analyse(self, flat: Flat, kept: set[int], base: int, above: int, times: int) -> None:
+    def _analyse(self, flat: Flat, kept: set[int], above: int, times: int) -> None:
         """Count what a flat program keeps; `above` is the layer whose loop it is the body of."""
         makers = {result: operation for operation in flat.operations for result in operation.results}
         self.given += sum(flat.sizes[value] for value in kept if value not in makers) if not above else 0
-        readers = _forward_readers(flat)
+        readers = self._forward_readers(flat)
         for value, operation in makers.items():
-            maker = self._number(base + result_scope(operation, value)[0])
+            maker = self._number(result_scope(operation, value))
             if value in kept:
                 self._keep(maker, flat.sizes[value] * times, above)
-            if not operation.scope[1]:
-                numbers = {self._number(base + number) for number in readers.get(value, ())}
-                self._weigh(
-                    self._number(base + operation.scope[0]), numbers, flat.sizes[value] * times, value in kept, above
-                )
+            if not operation.scope.backward:
+                numbers = readers.get(value, set())
+                size, where = flat.sizes[value] * times, self._number(operation.scope)
+                self._weigh(where, numbers, size, value in kept, above)
         for operation in flat.operations:
-            if operation.equation.primitive.name == "scan" and not operation.scope[1]:
-                self._look_into(operation, kept, base, times)
+            if operation.equation.primitive.name == "scan" and not operation.scope.backward:
+                self._look_into(operation, kept, times)
 
     def _keep(self, maker: int, size: int, above: int) -> None:
         if not above:
@@ -67,16 +67,16 @@ class Kept:
         }:
             self._cost[layer] += size
 
-    def _look_into(self, operation: Operation, kept: set[int], base: int, times: int) -> None:
+    def _look_into(self, operation: Operation, kept: set[int], times: int) -> None:
         """The body of a loop: what one trip keeps, as often as it runs."""
         params = operation.equation.params
-        body = Flat(params["jaxpr"])
+        body = Flat(params["jaxpr"], operation.scope)
         stacked = operation.results[params["num_carry"] :]
         inner = {body.results[params["num_carry"] + k] for k, value in enumerate(stacked) if value in kept}
-        layer = self._number(base + operation.scope[0])
+        layer = self._number(operation.scope)
         if layer and inner:
             found = {value for value in inner if value is not None}
-            self._analyse(body, found, base + operation.scope[0], layer, times * params["length"])
+            self._analyse(body, found, layer, times * params["length"])
 
     def _up(self, layer: int, above: int) -> Iterator[int]:
         """The layer and those around it, up to the one above (without it)."""
@@ -87,18 +87,18 @@ class Kept:
     def _holds(self, layer: int, inner: int) -> bool:
         return layer <= inner < self._layers[layer][1]
 
-    def _number(self, number: int) -> int:
+    def _number(self, scope: Key) -> int:
+        number = scope.number or 0
         return number if 0 <= number < len(self._layers) else 0
 
-
-def _forward_readers(flat: Flat) -> dict[int, set[int]]:
-    """For each value the numbers of the layers whose forward reads it; −1 for the results of the whole."""
-    found: dict[int, set[int]] = {}
-    for operation in flat.operations:
-        if not operation.scope[1]:
-            for value in operation.inputs:
-                found.setdefault(value, set()).add(operation.scope[0])
-    return found
+    def _forward_readers(self, flat: Flat) -> dict[int, set[int]]:
+        """For each value the numbers of the layers whose forward reads it."""
+        found: dict[int, set[int]] = {}
+        for operation in flat.operations:
+            if not operation.scope.backward:
+                for value in operation.inputs:
+                    found.setdefault(value, set()).add(self._number(operation.scope))
+        return found
 
 
 def kept_bytes(flat: Flat, kept: Iterable[Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,22 +15,25 @@ from singax.inspect.flops import Flops
 from singax.inspect.kept import Kept, kept_bytes
 from singax.inspect.memory import Liveness
 from singax.inspect.quantity import Quantity, Shape
+from singax.inspect.scopes import OUTSIDE, joined
 from singax.inspect.trace import Traced
 from singax.inspect.watch import LayerCall
 from singax.layer import tree
+from singax.tensor import Tensor
 
 
 @dataclass(frozen=True)
 class LayerRow:
     """One layer. Numbers include those of the layers below it.
 
-    `path`, `kind` (its class), `depth` in the tree, `calls` (how often it is called); `inputs` and `outputs` of its
-    first call (None for a layer that was not called); `parameters` (a count), `parameter_bytes`, `state_bytes`;
-    `forward` and `backward` (floating-point operations); `kept` (bytes kept for the backward pass); `remat_saves` (how
-    many of them `Remat` around it would save).
+    `path`, `name` (the path from its parent), `kind` (its class), `depth` in the tree, `calls` (how often it is
+    called); `inputs` and `outputs` of its first call (None for a layer that was not called); `parameters` (a count),
+    `parameter_bytes`, `state_bytes`; `forward` and `backward` (floating-point operations); `kept` (bytes kept for the
+    backward pass); `remat_saves` (how many of them `Remat` around it would save).
     """
 
     path: str
+    name: str
     kind: str
     depth: int
     calls: int
@@ -122,8 +126,9 @@ def sum_of(table: Table) -> Flops:
 
 def _passes(table: Table, layers: Tree) -> tuple[list[Flops], list[Flops]]:
     found = ([Flops() for _ in layers.ranges], [Flops() for _ in layers.ranges])
-    for (number, backward), flops in table.items():
-        found[backward][number if 0 <= number < len(layers.ranges) else 0].add(flops)
+    for key, flops in table.items():
+        number = joined(OUTSIDE, key).number or 0
+        found[key.backward][number if 0 <= number < len(layers.ranges) else 0].add(flops)
     return found
 
 
@@ -180,7 +185,8 @@ class Tree:
             shown = (None, None) if first is None else (first.inputs, first.outputs)
             numbers: list[Any] = [part[number] for part in (*held, forward, backward, kept, saved)]
             count = len(calls.get(number, ()))
-            made.append(LayerRow(path, type(layer).__name__, self._depth(number), count, *shown, *numbers))
+            name = _below(path, self._layers[self.ranges[number][0]][0])
+            made.append(LayerRow(path, name, type(layer).__name__, self._depth(number), count, *shown, *numbers))
         return tuple(made)
 
     def _depth(self, number: int) -> int:
@@ -192,17 +198,20 @@ class Tree:
         seen: set[int] = set()
         for number, (_, layer) in enumerate(self._layers):
             for _, value in tree.members(layer):
-                cell = getattr(value, "_cell", None)
-                if cell is None or id(cell) in seen or None in cell.get().shape:
+                if not isinstance(value, Tensor) or id(value._cell) in seen or None in value.shape:
                     continue
-                seen.add(id(cell))
-                size = nbytes(cell.get())
+                seen.add(id(value._cell))
+                size = nbytes(value._cell.get())
                 if value.stores_grad:
-                    found[0][number] += size // max(1, cell.get().dtype.itemsize)
+                    found[0][number] += math.prod(value.shape)
                     found[1][number] += size
                 else:
                     found[2][number] += size
         return found
+
+
+def _below(path: str, parent: str) -> str:
+    return path.removeprefix(parent).removeprefix(tree.SEPARATOR) if parent else path
 
 
 def _ranges(layers: list[Any]) -> list[tuple[int, int]]:

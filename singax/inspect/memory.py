@@ -45,8 +45,10 @@ class Buffer:
 
 
 class Liveness:
-    """Which buffers are there at the same time. `donated` are arguments whose place new values take; `brief` are results that are
-    read once, at once."""
+    """Which buffers are there at the same time.
+
+    `donated` are arguments whose place new values take; `brief` are results that are read once, at once.
+    """
 
     def __init__(self, flat: Flat, results: Iterable[int | None], donated: Iterable[int] = (), brief: Any = ()) -> None:
         self._flat, self._donated, self._brief = flat, set(donated), set(brief)

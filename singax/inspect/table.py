@@ -53,11 +53,11 @@ def _alike(rows: Sequence[LayerRow], first: int, second: int, length: int) -> bo
 
 
 def _same(a: LayerRow, b: LayerRow) -> bool:
-    return dataclasses.replace(a, path="") == dataclasses.replace(b, path="")
+    return dataclasses.replace(a, path="", name="") == dataclasses.replace(b, path="", name="")
 
 
 def _cells(row: LayerRow, times: int) -> tuple[str, ...]:
-    name = f"{row.path.rpartition('.')[2] or row.path} " if row.path else ""
+    name = f"{row.name} " if row.name else ""
     mark = f" ×{times}" if times > 1 else ""
     called = "" if row.calls == 1 else " (not called)" if not row.calls else f" (called {row.calls} times)"
     shapes = f"{described(row.inputs)} → {described(row.outputs)}" if row.calls else ""

@@ -10,12 +10,13 @@ import jax
 
 from singax.arguments import Packed
 from singax.inspect.abstract import Borrowed, create_slots, struct
-from singax.inspect.watch import LayerCall, Update, Watch, shapes, watching
+from singax.inspect.watch import Guard, LayerCall, Update, Watch, shapes, watching
 from singax.inspect.xla import XlaMemory, xla_memory
 from singax.layer import tree
 from singax.mode import NeedsBuild, StepContext
 from singax.module import Module
 from singax.program import MOST_RESTARTS, functionalize
+from singax.storage import Cell
 
 Struct = jax.ShapeDtypeStruct
 
@@ -46,34 +47,53 @@ class Traced:
         return range(start, start + self.parts[part])
 
 
-def trace_method(
-    module: Module, function: Callable[..., Any], packed: Packed, training: bool, xla: bool = False
-) -> Traced:
-    """Trace `function(module, …)`, where `module` is an abstract copy: what is missing in it is created.
+@dataclass
+class Task:
+    """What to trace: a function of an abstract copy; `training` is the mode, `steps` whether optimizers run."""
 
-    With `xla` it is also compiled.
-    """
-    borrowed = Borrowed(module._ledger.owners())
+    module: Module
+    function: Callable[..., Any]
+    packed: Packed
+    training: bool
+    steps: bool
+
+    def states(self) -> tuple[list[str], list[Cell]]:
+        """Paths and cells of the state that the function needs: for evaluation without those of the optimizers."""
+        own = {id(tensor._cell) for _, tensor in tree.tensors(self.module)} | {id(self.module._generator.cell)}
+        bank = self.module._current_bank()
+        named = [(p, c) for p, c in zip(bank.paths, bank.cells, strict=True) if self.steps or id(c) in own]
+        return [path for path, _ in named], [cell for _, cell in named]
+
+    def pure(self, cells: list[Cell], observe: Callable[[StepContext], None]) -> Callable[..., Any]:
+        """The function as one of (state values, input arrays)."""
+        return functionalize(self.module, self.function, cells, self.packed.form, self.training, observe)
+
+
+def trace(task: Task, xla: bool = False) -> Traced:
+    """Trace a function; what is missing in its module is created. With `xla` it is also compiled."""
+    borrowed = Borrowed(task.module._ledger.owners())
     try:
         for _ in range(MOST_RESTARTS):
-            create_slots(module)
+            if task.steps:
+                create_slots(task.module)
             try:
-                found = _run(module, function, packed, training, Watch(module, borrowed))
+                found = _run(task, Watch(task.module, borrowed))
             except NeedsBuild:
                 continue
             if found is not None:
-                found.xla = xla_memory(module, function, packed, training, borrowed) if xla else None
+                found.xla = _compiled(task, borrowed) if xla else None
                 return found
     finally:
         borrowed.end()
     raise AssertionError("a step that creates layers each time is refused while it is traced")
 
 
-def _run(module: Module, function: Callable[..., Any], packed: Packed, training: bool, watch: Watch) -> Traced | None:
-    cells = list(module._current_bank().cells)
+def _run(task: Task, watch: Watch) -> Traced | None:
+    module, inputs = task.module, list(task.packed.inputs)
+    paths, cells = task.states()
     contexts: list[StepContext] = []
     shown: list[Any] = []
-    pure = functionalize(module, function, cells, packed.form, training, contexts.append)
+    pure = task.pure(cells, contexts.append)
 
     def run(values: list[Any], inputs: list[Any]) -> Any:
         new, out = pure(values, inputs)
@@ -82,13 +102,24 @@ def _run(module: Module, function: Callable[..., Any], packed: Packed, training:
 
     values = [struct(cell) for cell in cells]
     with watching(watch):
-        jaxpr = jax.make_jaxpr(run)(values, packed.inputs)
-    if training and module._ledger.after_trace(function.__name__, contexts[-1]):
+        jaxpr = jax.make_jaxpr(run)(values, inputs)
+    if task.steps and module._ledger.after_trace(task.function.__name__, contexts[-1]):
         return None
-    states = dict(zip(module._bank.paths, values, strict=True))
-    inputs = list(packed.inputs)
-    counts = tuple(shown[1:])
-    return Traced(module, jaxpr, states, _kinds(module, states), inputs, shown[0], watch.calls, watch.updates, counts)
+    states = dict(zip(paths, values, strict=True))
+    kinds, counts = _kinds(module, states), tuple(shown[1:])
+    return Traced(module, jaxpr, states, kinds, inputs, shown[0], watch.calls, watch.updates, counts)
+
+
+def _compiled(task: Task, borrowed: Borrowed) -> XlaMemory | None:
+    """XLA's estimate, for a module that is complete."""
+    cells = task.states()[1]
+    pure = task.pure(cells, lambda context: None)
+    run = pure if task.steps else lambda values, inputs: pure(values, inputs)[1]
+    with watching(Guard(borrowed)):
+        lowered = jax.jit(run, donate_argnums=0 if task.steps else ()).lower(
+            [struct(cell) for cell in cells], list(task.packed.inputs)
+        )
+    return xla_memory(lowered)
 
 
 def _kinds(module: Module, states: dict[str, Struct]) -> dict[str, str]:

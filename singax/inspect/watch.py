@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +50,9 @@ class Watch:
         self.updates: list[Update] = []
         self.gradients: list[Any] = []
         self._borrowed = borrowed
-        likeness = Likeness(module)
-        self._once, self._builder = TraceOnce(likeness), BuildOnce(likeness)
+        self._likeness = Likeness(module)
+        self._once, self._builder = TraceOnce(self._likeness), BuildOnce(self._likeness)
+        self._bases: list[int] = []  # the numbers of the layers in progress whose trace may serve others
 
     def layer(self, layer: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Note the call, and run it."""
@@ -62,15 +64,22 @@ class Watch:
             return function(layer, *args, **kwargs)
         place = len(self.calls)
         self.calls.append(LayerCall(number, shapes(_arguments(args, kwargs))))
-        with jax.named_scope(scope_name(number - self._around(local.frame.stack[:-1]))):
+        with self._scope(layer, number):
             out, original = self._once.run(layer, function, args, kwargs)
         self.calls[place] = dataclasses.replace(self.calls[place], outputs=shapes(out))
         if original is not None:
             self._replay(place, number, original)
         return out
 
-    def _around(self, stack: list[Branch]) -> int:
-        return next((self.numbers[id(layer)] for layer in reversed(stack) if id(layer) in self.numbers), 0)
+    @contextmanager
+    def _scope(self, layer: Branch, number: int) -> Iterator[None]:
+        opens, base = self._likeness.repeats(layer), self._bases[-1] if self._bases else None
+        with jax.named_scope(scope_name(number, base, opens)):
+            self._bases.extend([number] if opens else [])
+            try:
+                yield
+            finally:
+                del self._bases[len(self._bases) - opens :]
 
     def _replay(self, place: int, number: int, original: Branch) -> None:
         """Note for the layers below what was noted for those below `original`."""
@@ -105,6 +114,24 @@ class Watch:
     def recorded(self, name: str, vjp: Any) -> None:
         """Keep the arrays that a recorded call holds until its backward pass."""
         self.kept += jax.tree.leaves(vjp)
+
+
+class Guard:
+    """An observer that changes nothing, and protects optimizers that are not the model's own."""
+
+    def __init__(self, borrowed: Borrowed) -> None:
+        self.meets = borrowed.take
+
+    def layer(self, layer: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run it."""
+        return function(layer, *args, **kwargs)
+
+    def update(self, optimizer: Any, named: Any) -> bool:
+        """Let the optimizer do it."""
+        return False
+
+    def recorded(self, name: str, vjp: Any) -> None:
+        """Nothing to note."""
 
 
 class watching:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-
-from singax.arguments import Packed
-from singax.inspect.abstract import Borrowed, struct
 from singax.inspect.quantity import bytes_text
-from singax.inspect.watch import watching
-from singax.module import Module
-from singax.program import functionalize
 
 
 @dataclass(frozen=True)
@@ -38,31 +30,8 @@ class XlaMemory:
         )
 
 
-class _Guard:
-    """An observer that changes nothing, and protects optimizers that are not the model's own."""
-
-    def __init__(self, borrowed: Borrowed) -> None:
-        self.meets = borrowed.take
-
-    def layer(self, layer: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return function(layer, *args, **kwargs)
-
-    def update(self, optimizer: Any, named: Any) -> bool:
-        return False
-
-    def recorded(self, name: str, vjp: Any) -> None:
-        pass
-
-
-def xla_memory(
-    module: Module, function: Callable[..., Any], packed: Packed, training: bool, borrowed: Borrowed
-) -> XlaMemory | None:
-    """Compile a method of an abstract copy that is complete; None where XLA gives no estimate."""
-    cells = list(module._current_bank().cells)
-    pure = functionalize(module, function, cells, packed.form, training)
-    jitted = jax.jit(pure, donate_argnums=0) if training else jax.jit(lambda values, inputs: pure(values, inputs)[1])
-    with watching(_Guard(borrowed)):
-        lowered = jitted.lower([struct(cell) for cell in cells], packed.inputs)
+def xla_memory(lowered: Any) -> XlaMemory | None:
+    """Compile what was lowered, without running it; None where XLA gives no estimate."""
     found = lowered.compile().memory_analysis()
     if found is None:
         return None

@@ -254,13 +254,25 @@ class Updating(tree.Stateful):
         slots: SlotArrays = {}
         shared: Arrays = {}
         if self._has_transform():
-            slots, shared = self._made_by_optax(_shapes(params))
             if self.slots_start_at_zero and self.slot_names:
-                slots = {s: {k: zeros(a.shape, a.dtype) for k, a in held.items()} for s, held in slots.items()}
+                slots = self._zero_slots(params)
             else:
                 values = {key: parameter._cell.array() for key, parameter in params.items()}
                 slots, shared = jax.jit(self._init_of_optax)(values)
         return {**slots, **self._features.slots(params)}, shared
+
+    def _zero_slots(self, params: dict[str, Tensor]) -> SlotArrays:
+        """Zeros for all slots; optax is asked about one parameter of each shape."""
+        alike: dict[Any, list[str]] = {}
+        for key, parameter in params.items():
+            groups = tuple(map(id, self.groups.of(self._slots.names.get(key, key))))
+            alike.setdefault((groups, parameter.shape, parameter.dtype), []).append(key)
+        made = self._made_by_optax(_shapes({keys[0]: params[keys[0]] for keys in alike.values()}))[0]
+        one = {key: keys[0] for keys in alike.values() for key in keys}
+        return {
+            slot: {key: zeros(held[one[key]].shape, held[one[key]].dtype) for key in params if one[key] in held}
+            for slot, held in made.items()
+        }
 
     def _made_by_optax(self, params: Arrays) -> Any:
         return jax.eval_shape(self._init_of_optax, params)
