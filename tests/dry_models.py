@@ -136,7 +136,7 @@ class Recurrent(Trained):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tokens, self.lstm = layer.Embedding(1000, 64), layer.LSTM(128, batch_first=True)
+        self.tokens, self.lstm = layer.Embedding(1000, 64), layer.LSTM(64, 128, batch_first=True)
         self.head = layer.Linear(10)
 
     def forward(self, ids: jax.Array) -> jax.Array:

@@ -181,12 +181,15 @@ class Tree:
             calls.setdefault(call.number, []).append(call)
         made = []
         for number, (path, layer) in enumerate(self._layers):
-            first = calls[number][0] if number in calls else None
-            shown = (None, None) if first is None else (first.inputs, first.outputs)
+            first: Any = calls[number][0] if number in calls else LayerCall(number, None)
             numbers: list[Any] = [part[number] for part in (*held, forward, backward, kept, saved)]
             count = len(calls.get(number, ()))
             name = _below(path, self._layers[self.ranges[number][0]][0])
-            made.append(LayerRow(path, name, type(layer).__name__, self._depth(number), count, *shown, *numbers))
+            made.append(
+                LayerRow(
+                    path, name, type(layer).__name__, self._depth(number), count, first.inputs, first.outputs, *numbers
+                )
+            )
         return tuple(made)
 
     def _depth(self, number: int) -> int:

@@ -18,6 +18,8 @@ from singax.inspect.alike import Likeness
 from singax.layer import tree
 from singax.layer.pure import PureCall
 from singax.layer.tree import Branch
+from singax.storage import Unfilled
+from singax.tensor import Tensor
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -74,7 +76,10 @@ class TraceOnce:
 
 
 class BuildOnce:
-    """Builds one layer of each kind; those that are alike become copies of what it has become."""
+    """Builds one layer of each kind; those that are alike become copies of what it has become.
+
+    A layer that has created its own parameters, and has no layers below, only takes the shape of the other's output.
+    """
 
     def __init__(self, likeness: Likeness) -> None:
         self._likeness = likeness
@@ -82,7 +87,7 @@ class BuildOnce:
 
     def run(self, layer: Branch, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The output of the layer, which is built afterwards."""
-        key = self._key(layer, (args, kwargs))
+        key = self._key(layer, (args, kwargs)) if self._likeness.repeats(layer) else None
         if key is None:
             return function(layer, *args, **kwargs)
         if key not in self._known:
@@ -90,14 +95,17 @@ class BuildOnce:
             self._known[key] = layer, jax.tree.map(_struct, out)
             return out
         model, out = self._known[key]
-        _become(layer, model)
+        if key[0]:
+            _become(layer, model)
         return jax.tree.map(lambda v: jnp.zeros(v.shape, v.dtype) if isinstance(v, jax.ShapeDtypeStruct) else v, out)
 
-    def _key(self, layer: Branch, arguments: Arguments) -> Hashable:
-        if not self._likeness.repeats(layer) or _is_begun(layer):
+    def _key(self, layer: Branch, arguments: Arguments) -> Any:
+        """What tells kinds of layers apart; None for a layer that has to be built on its own."""
+        made = _made_so_far(layer)
+        if made is None:
             return None
         leaves, structure = jax.tree.flatten(arguments)
-        key = (self._likeness.signature(layer), structure, tuple(map(_described, leaves)))
+        key = (not made, made, self._likeness.signature(layer), structure, tuple(map(_described, leaves)))
         try:
             hash(key)
         except TypeError:
@@ -105,12 +113,19 @@ class BuildOnce:
         return key
 
 
-def _is_begun(layer: Branch) -> bool:
-    """Whether something is there already that a copy would replace."""
-    below = [child for _, child in tree.layers(layer)]
-    built = any(child._initialized for child in below if child is not layer)
-    shared = any(child._parent not in below for child in below if child is not layer)
-    return built or shared or bool(tree.tensors(layer)) or (layer._initialized and tree.creates_parameters(layer))
+def _made_so_far(layer: Branch) -> Any:
+    """The shapes of the Tensors that a layer without layers below has; () if nothing is there that a copy would
+    replace; None for anything in between.
+    """
+    below = [value for _, value in tree.walk(layer)][1:]
+    tensors = [value._cell.get() for value in below if isinstance(value, Tensor)]
+    layers = [value for value in below if isinstance(value, Branch)]
+    if not layers and tensors and not any(isinstance(held, Unfilled) for held in tensors):
+        return tuple([(held.shape, held.dtype) for held in tensors])
+    inside = {id(layer), *map(id, layers)}
+    begun = any(child._initialized or id(child._parent) not in inside for child in layers)
+    own = layer._initialized and tree.creates_parameters(layer)
+    return None if begun or own or len(layers) < len(below) else ()
 
 
 def _described(leaf: Any) -> Hashable:
