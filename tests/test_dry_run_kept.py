@@ -14,7 +14,7 @@ from subjects import KEY, Holder, drawn, placeholder, subject
 import singax as sx
 from singax.inspect.dry import Plan
 from singax.inspect.flat import Flat
-from singax.inspect.measure import Tree, kept_by
+from singax.inspect.measure import kept_by
 
 
 class Operation(sx.Module):
@@ -36,8 +36,7 @@ def model_of(row: Row) -> sx.Module:
 
 def said(model: sx.Module, inputs: list[Any]) -> int:
     """Bytes kept, with states and inputs among them, according to a dry run."""
-    traced = Plan(model, "forward", tuple(placeholder(inputs)), {}, None).traced(None, training=True)
-    kept = kept_by(traced, Tree(traced))
+    kept = Plan(model, "forward", tuple(placeholder(inputs)), {}, None).seen(None, True, kept_by)
     return kept.total + kept.given
 
 

@@ -12,8 +12,8 @@ from singax import arguments
 from singax.arguments import Packed
 from singax.autograd.border import is_tensor
 from singax.errors import ArgumentError, NameMismatchError, ShapeError
-from singax.inspect.abstract import abstract_copy
-from singax.inspect.measure import Measured, measured
+from singax.inspect.abstract import abstract
+from singax.inspect.measure import Measured, kept_by, measured
 from singax.inspect.quantity import PROBES, merged
 from singax.inspect.report import DryRun
 from singax.inspect.trace import Task, Traced, trace
@@ -43,21 +43,18 @@ class Plan:
 
     def measure(self, batch: int | None) -> Measured:
         """The numbers for one size of the batch; None: as the arguments say."""
-        found = self.traced(batch, self.trains)
-        return measured(found, None if self.trains else self.traced(batch, True))
+        if self.trains:
+            return self.seen(batch, True, measured)
+        kept = self.seen(batch, True, kept_by)
+        return self.seen(batch, False, lambda found: measured(found, kept))
 
-    def traced(self, batch: int | None, training: bool, xla: bool = False) -> Traced:
-        """One abstract run, on a copy."""
-        copied = self.copy()
-        copied._ledger.quiet = True
-        return trace(Task(copied, self.function, self._packed(batch), training, self.trains), xla)
-
-    def copy(self) -> Module:
-        """A copy without values, with the precision that is asked for."""
-        copied = abstract_copy(self.module)
-        if self.precision is not None:
-            copied.__dict__["_compute_dtype"] = compute_dtype(self.precision)
-        return copied
+    def seen(self, batch: int | None, training: bool, look: Callable[[Traced], Any], xla: bool = False) -> Any:
+        """What `look` finds in one abstract run."""
+        with abstract(self.module) as borrowed:
+            if self.precision is not None:
+                self.module.__dict__["_compute_dtype"] = compute_dtype(self.precision)
+            task = Task(self.module, self.function, self._packed(batch), training, self.trains)
+            return look(trace(task, borrowed, xla))
 
     def _packed(self, batch: int | None) -> Packed:
         if batch is None or self.is_open:
@@ -112,9 +109,9 @@ def dry_run(
     plan = Plan(module, method, args, kwargs, precision)
     symbolic = plan.is_open and batch is None
     found = _for_any_size(plan) if symbolic else plan.measure(batch)
-    dtype = plan.copy()._compute_dtype
+    dtype = module._compute_dtype if precision is None else compute_dtype(precision)
     names = tuple(dict.fromkeys(repr(owner) for owner in module._ledger.owners())) if method != "forward" else ()
     shown = "float32" if dtype is None else np.dtype(dtype).name
     size = batch if batch is not None else None if symbolic else plan.batch
-    compiled = plan.traced(batch, plan.trains, xla=True).xla if xla and not symbolic else None
+    compiled = plan.seen(batch, plan.trains, lambda traced: traced.xla, xla=True) if xla and not symbolic else None
     return DryRun(type(module).__name__, method, shown, names, size, found, plan.measure, compiled)

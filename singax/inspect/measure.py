@@ -85,15 +85,15 @@ class Measured:
     untrained: tuple[str, ...]
 
 
-def measured(traced: Traced, recorded: Traced | None = None) -> Measured:
-    """Count. What is kept for the backward pass is taken from `recorded`, if given."""
+def measured(traced: Traced, kept: Kept | None = None) -> Measured:
+    """Count. `kept` for the backward pass is found in the trace, if it is not given."""
     layers = Tree(traced)
     counter, flat = Counter(), Flat(traced.jaxpr)
     passes = _passes(counter.table(traced.jaxpr), layers)
     update = Flops()
     for one in traced.updates:
         update.add(sum_of(counter.table(one.jaxpr)), one.count)
-    kept = kept_by(traced if recorded is None else recorded, layers, flat if recorded is None else None)
+    kept = Kept(flat, _results(flat, traced, 3), layers.ranges) if kept is None else kept
     total = sum_of(counter.table(traced.jaxpr))
     total.add(update)
     sums = [layers.summed([flops.total for flops in one]) for one in passes]
@@ -110,10 +110,15 @@ def measured(traced: Traced, recorded: Traced | None = None) -> Measured:
     )
 
 
-def kept_by(traced: Traced, layers: Tree, flat: Flat | None = None) -> Kept:
+def kept_by(traced: Traced) -> Kept:
     """What a trace keeps for the backward pass."""
-    flat = Flat(traced.jaxpr) if flat is None else flat
-    return Kept(flat, [flat.results[place] for place in traced.positions(3)], layers.ranges)
+    flat = Flat(traced.jaxpr)
+    return Kept(flat, _results(flat, traced, 3), Tree(traced).ranges)
+
+
+def _results(flat: Flat, traced: Traced, *parts: int) -> list[int | None]:
+    """The values of some parts of the results of a trace."""
+    return [flat.results[place] for part in parts for place in traced.positions(part)]
 
 
 def sum_of(table: Table) -> Flops:
@@ -139,7 +144,7 @@ def _memory(traced: Traced, flat: Flat, kept: int) -> Memory:
     temporaries = _temporaries(traced, flat)
     inputs = sum(map(nbytes, traced.inputs))
     outputs = sum(nbytes(struct) for struct in jax.tree.leaves(traced.outputs) if hasattr(struct, "dtype"))
-    gradients = kept_bytes(flat, [flat.results[place] for place in traced.positions(2)])
+    gradients = kept_bytes(flat, _results(flat, traced, 2))
     peak = sum(held.values()) + inputs + temporaries
     return Memory(
         held["parameter"], held["state"], held["optimizer"], inputs, outputs, gradients, kept, temporaries, peak
@@ -151,9 +156,7 @@ def _temporaries(traced: Traced, flat: Flat) -> int:
     states = flat.arguments[: len(traced.states)]
     changed = {path for path, kind in traced.kinds.items() if kind == "parameter"} if traced.updates else set()
     donated = [value for value, path in zip(states, traced.states, strict=True) if path in changed]
-    results = [flat.results[place] for part in range(3) for place in traced.positions(part)]
-    gradients = {flat.results[place] for place in traced.positions(2)}
-    return Liveness(flat, results, donated, gradients).peak()
+    return Liveness(flat, _results(flat, traced, 0, 1, 2), donated, _results(flat, traced, 2)).peak()
 
 
 class Tree:

@@ -49,7 +49,7 @@ class Traced:
 
 @dataclass
 class Task:
-    """What to trace: a function of an abstract copy; `training` is the mode, `steps` whether optimizers run."""
+    """What to trace: a function of an abstract model; `training` is the mode, `steps` whether optimizers run."""
 
     module: Module
     function: Callable[..., Any]
@@ -69,22 +69,18 @@ class Task:
         return functionalize(self.module, self.function, cells, self.packed.form, self.training, observe)
 
 
-def trace(task: Task, xla: bool = False) -> Traced:
+def trace(task: Task, borrowed: Borrowed, xla: bool = False) -> Traced:
     """Trace a function; what is missing in its module is created. With `xla` it is also compiled."""
-    borrowed = Borrowed(task.module._ledger.owners())
-    try:
-        for _ in range(MOST_RESTARTS):
-            if task.steps:
-                create_slots(task.module)
-            try:
-                found = _run(task, Watch(task.module, borrowed))
-            except NeedsBuild:
-                continue
-            if found is not None:
-                found.xla = _compiled(task, borrowed) if xla else None
-                return found
-    finally:
-        borrowed.end()
+    for _ in range(MOST_RESTARTS):
+        if task.steps:
+            create_slots(task.module)
+        try:
+            found = _run(task, Watch(task.module, borrowed))
+        except NeedsBuild:
+            continue
+        if found is not None:
+            found.xla = _compiled(task, borrowed) if xla else None
+            return found
     raise AssertionError("a step that creates layers each time is refused while it is traced")
 
 
