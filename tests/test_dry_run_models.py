@@ -26,8 +26,7 @@ class Signs(opt.Optimizer):
     def apply(self, param_name: str, param_value: sx.Tensor, param_grad: Any) -> None:
         """Sum the signs."""
         if param_name not in self.sums:
-            self.sums[param_name] = sx.Tensor(param_value.shape)
-            self.sums[param_name].set_value(0.0)
+            self.sums[param_name] = sx.Tensor(param_value.shape).set_value(0.0)
         self.sums[param_name] += sx.autograd.sign(param_grad)
         param_value -= self.lr_value * self.sums[param_name]
 
@@ -110,7 +109,7 @@ def test_an_optimizer_that_is_no_attribute_is_left_as_it_is() -> None:
     report = net.dry_run(floats(16, 5), integers(16))
     assert report.memory.optimizer == 300 + 8
     assert sgd.__dict__ == before
-    assert sgd.get_states()["momentum"] == {}
+    assert [name for name, _ in sgd.state_tensors()] == ["step", "lr"]
     net.compile([floats(16, 5)])
     net(*blobs())
     held = states(net)
@@ -121,8 +120,11 @@ def test_an_optimizer_that_is_no_attribute_is_left_as_it_is() -> None:
 
 def test_a_parameter_that_no_gradient_reaches() -> None:
     class Half(MLP):
-        def forward(self, x: Any) -> Any:
-            return self.fc2(jax.lax.stop_gradient(self.fc1(x)))
+        def train_one_batch(self, x: Any, y: Any) -> Any:
+            self.fc1(x)
+            loss = self.loss(self.fc2(x), y)
+            self.optimizer(loss)
+            return loss
 
     report = Half().dry_run(floats(4, 5), integers(4))
     assert report.untrained == ("fc1.W", "fc1.b")
@@ -174,7 +176,7 @@ def test_states_that_a_forward_changes() -> None:
     report = Net().dry_run(floats(4, 3), integers(4))
     rows = [row for row in report.layers if row.kind == "Sequential"]
     assert [row.state_bytes for row in rows] == [2 * 12 + 4] * 3
-    assert len({(row.forward, row.backward, row.kept) for row in rows[1:]}) == 1
+    assert len({(row.forward, row.backward) for row in rows[1:]}) == 1
 
 
 def test_a_layer_that_uses_the_states_of_another_one() -> None:
@@ -255,7 +257,8 @@ def test_flax_modules_and_repeats() -> None:
     report = Net().dry_run(floats(4, 3), integers(4))
     assert report["dense"].parameters == 3 * 8 + 8
     assert report["plain"].parameters == report["blocks"].parameters == 3 * (2 * 8 * 16 + 16 + 8)
-    assert report["plain"].forward == report["blocks"].forward
+    products = 3 * 2 * (2 * 4 * 8 * 16)
+    assert products < report["blocks"].forward < report["plain"].forward  # which also prepares the backward pass
     assert report["plain"].kept > report["blocks"].kept > 0
     assert report["blocks"].backward > report["plain"].backward  # the forward is computed again
     assert report.unknown == {}
@@ -277,7 +280,8 @@ def test_dropout_and_an_lstm() -> None:
     report = Net().dry_run(floats(4, 7, 3), integers(4))
     assert report.parameters == 4 * (3 * 8 + 8 * 8 + 8 + 8) + 27
     assert report["lstm"].forward > 2 * 4 * 7 * 4 * (3 * 8 + 8 * 8)
-    assert report["drops.0"].kept == report["drops.1"].kept
+    head_reads = 4 * 8 * 4
+    assert report["drops.0"].kept == report["drops.1"].kept - head_reads
 
 
 def test_a_wide_model_gives_the_numbers_of_x64() -> None:

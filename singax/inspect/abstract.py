@@ -1,4 +1,4 @@
-"""A model without values: for the length of a block its parameters, states and slots are shapes, to be traced at will."""
+"""A model without values: within a block its parameters, states and slots are shapes, to be traced at will."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Struct = jax.ShapeDtypeStruct
 class abstract:
     """Within the block, `module` is built, traced and changed at will without values; afterwards all is as before.
 
-    Layers, Tensors and optimizers stay the objects that they are, so that functions that hold some of them see the same.
+    Layers, Tensors and optimizers stay the objects that they are: functions that hold some of them see the same ones.
     """
 
     def __init__(self, module: Module) -> None:
@@ -188,8 +188,9 @@ def struct(cell: Cell) -> Struct:
 
 def create_slots(module: Module) -> None:
     """Create the slots that the optimizers of an abstract model have asked for, or will ask for."""
-    named = tree.tensors(module)
-    cells = [tensor._cell for _, tensor in named if not isinstance(tensor._cell.get(), Unfilled)]
+    tensors = [tensor for _, tensor in tree.tensors(module, owners=True)]
+    tensors += [tensor for guest in module._ledger.guests.values() for _, tensor in guest.state_tensors()]
+    cells = [tensor._cell for tensor in tensors if not isinstance(tensor._cell.get(), Unfilled)]
 
     def create(values: list[Any]) -> None:
         with exchanged(cells, values):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,24 +62,23 @@ class Watch:
         number = self.numbers.get(id(layer))
         if number is None:
             return function(layer, *args, **kwargs)
-        place = len(self.calls)
+        place, opens = len(self.calls), self._likeness.repeats(layer)
         self.calls.append(LayerCall(number, shapes(_arguments(args, kwargs))))
-        with self._scope(layer, number):
-            out, original = self._once.run(layer, function, args, kwargs)
+        run = functools.partial(self._with_base, number, function) if opens else function
+        with jax.named_scope(scope_name(number, self._bases[-1] if self._bases else None, opens)):
+            out, original = self._once.run(layer, run, args, kwargs)
         self.calls[place] = dataclasses.replace(self.calls[place], outputs=shapes(out))
         if original is not None:
             self._replay(place, number, original)
         return out
 
-    @contextmanager
-    def _scope(self, layer: Branch, number: int) -> Iterator[None]:
-        opens, base = self._likeness.repeats(layer), self._bases[-1] if self._bases else None
-        with jax.named_scope(scope_name(number, base, opens)):
-            self._bases.extend([number] if opens else [])
-            try:
-                yield
-            finally:
-                del self._bases[len(self._bases) - opens :]
+    def _with_base(self, number: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run a forward whose trace may serve other layers: numbers count from its own."""
+        self._bases.append(number)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self._bases.pop()
 
     def _replay(self, place: int, number: int, original: Branch) -> None:
         """Note for the layers below what was noted for those below `original`."""
@@ -100,10 +99,13 @@ class Watch:
         self._borrowed.take(optimizer)
 
     def update(self, optimizer: Any, named: Any) -> bool:
-        """Keep the gradients; trace the update of one parameter of each shape."""
+        """Keep the gradients; trace the update, if possible of one parameter of each shape."""
         self.gradients += [gradient for _, gradient in named.values()]
         if optimizer.overrides_apply:
             return False
+        if not optimizer.slot_names:  # an optax chain may look at all parameters together
+            self.updates.append(Update(optimizer.abstract_update(named), 1))
+            return True
         groups: dict[Any, list[str]] = {}
         for key, (parameter, gradient) in named.items():
             groups.setdefault((parameter.shape, parameter.dtype, gradient.dtype), []).append(key)
