@@ -179,13 +179,14 @@ class Tree:
     ) -> tuple[LayerRow, ...]:
         """One row for each layer."""
         held = [self.summed(numbers) for numbers in self._held()]
-        calls: dict[int, list[LayerCall]] = {}
+        calls: dict[int, list[Any]] = {}
         for call in self._traced.calls:
             calls.setdefault(call.number, []).append(call)
         made = []
         for number, (path, layer) in enumerate(self._layers):
-            first: Any = calls[number][0] if number in calls else LayerCall(number, None)
-            numbers: list[Any] = [part[number] for part in (*held, forward, backward, kept, saved)]
+            first = (calls.get(number) or [LayerCall(number, None)])[0]
+            columns: tuple[Any, ...] = (*held, forward, backward, kept, saved)
+            numbers = [part[number] for part in columns]
             count = len(calls.get(number, ()))
             name = _below(path, self._layers[self.ranges[number][0]][0])
             made.append(
