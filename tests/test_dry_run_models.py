@@ -89,6 +89,7 @@ def test_two_optimizers_and_two_steps() -> None:
     report = Pair().dry_run(floats(2, 3), floats(2, 3))
     assert report.memory.optimizer == (48 + 8) + (2 * 48 + 8)
     assert report.memory.gradients == 96
+    assert report.untrained == ()
     looked = Pair().dry_run(floats(2, 3), method="look")
     assert looked.memory.gradients == 0 == looked.backward
     assert looked.untrained == ()

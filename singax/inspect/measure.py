@@ -71,7 +71,7 @@ class Measured:
     """All that a dry run has found out for one size of the batch.
 
     `forward`, `backward` and `update` are floating-point operations; `unknown` names what could not be counted, and how
-    often it occurs; `untrained` lists parameters that no gradient reaches.
+    often it occurs; `untrained` lists parameters that no gradient reaches, where the model has one step only.
     """
 
     inputs: tuple[jax.ShapeDtypeStruct | Shape, ...]
@@ -106,7 +106,7 @@ def measured(traced: Traced, kept: Kept | None = None) -> Measured:
         sums[1][0],
         update.total,
         dict(sorted(total.unknown.items())),
-        tuple(traced.module._ledger.untrained()) if traced.updates else (),
+        _untrained(traced),
     )
 
 
@@ -149,6 +149,12 @@ def _memory(traced: Traced, flat: Flat, kept: int) -> Memory:
     return Memory(
         held["parameter"], held["state"], held["optimizer"], inputs, outputs, gradients, kept, temporaries, peak
     )
+
+
+def _untrained(traced: Traced) -> tuple[str, ...]:
+    """Parameters without a gradient, for a model that is trained by one step alone."""
+    alone = traced.parts[2] > 0 and len(traced.module._step_names) == 1
+    return tuple(traced.module._ledger.untrained()) if alone else ()
 
 
 def _temporaries(traced: Traced, flat: Flat) -> int:
