@@ -65,12 +65,31 @@ def _tensor_value(tensor: Tensor) -> Any:
     return value
 
 
-def _pack_any(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
+def pack_shapes(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], unknown: int | None = None
+) -> Packed:
+    """Like `pack`, with shapes and dtypes in place of arrays: nothing is read. Sizes that are None become `unknown`."""
+
+    def shape_of(leaf: Any) -> jax.ShapeDtypeStruct | None:
+        if not isinstance(leaf, Tensor | jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
+            return None
+        shape = tuple([unknown if size is None else size for size in leaf.shape])
+        return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
+
+    return _pack_any(function, args, kwargs, shape_of)
+
+
+def _pack_any(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    value_of: Callable[[Any], Any] = array_of,
+) -> Packed:
     leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=is_tensor)
     inputs: list[Any] = []
     kinds: list[Any] = []
     for position, leaf in enumerate(leaves):
-        value = array_of(leaf)
+        value = value_of(leaf)
         if value is None:
             _check_hashable(function, args, kwargs, leaf, position)
             kinds.append((type(leaf), leaf))

@@ -27,6 +27,7 @@ class Ledger:
         self._guesses: set[int] = set()
         self._updated: set[int] = set()
         self._reported: set[str] = set()
+        self.quiet = False  # True: nothing is logged
 
     def named_owners(self) -> list[tuple[str, tree.Stateful]]:
         """All optimizers with their paths: attributes first."""
@@ -77,12 +78,15 @@ class Ledger:
             self.module._receive()
         return False
 
+    def untrained(self) -> list[str]:
+        """The parameters that no step has updated."""
+        return [path for path, tensor in self.trainable() if id(tensor._cell) not in self._updated]
+
     def report_untrained(self) -> None:
         """Log, once each, the parameters that no step has updated."""
-        idle = [path for path, tensor in self.trainable() if id(tensor._cell) not in self._updated]
-        fresh = [path for path in idle if path not in self._reported]
+        fresh = [path for path in self.untrained() if path not in self._reported]
         self._reported.update(fresh)
-        if fresh:
+        if fresh and not self.quiet:
             logger.warning(
                 "no gradient reached %s. Usual causes: the loss does not depend on it, a stop_gradient or an integer "
                 "cast cuts the path, or no optimizer was called with this loss. If it is meant to stay fixed, set its "

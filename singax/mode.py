@@ -10,7 +10,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -153,14 +153,38 @@ class StepContext:
         self._own.clear()
 
 
+class Observer(Protocol):
+    """Sees the calls of an abstract run, and may run a layer in its own way."""
+
+    def layer(self, layer: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a layer's forward, in place of `function(layer, *args, **kwargs)`."""
+        ...
+
+    def meets(self, optimizer: Any) -> None:
+        """An optimizer is about to change its states."""
+        ...
+
+    def update(self, optimizer: Any, named: Any) -> bool:
+        """Take note of an update, `named` maps to (parameter, gradient); True: the optimizer need not compute it."""
+        ...
+
+    def recorded(self, name: str, vjp: Any) -> None:
+        """An outermost call was recorded; `vjp` holds what it keeps for the backward pass."""
+        ...
+
+
 class Local(threading.local):
-    """Per thread. `tracing` is True while a whole method is being traced into one program."""
+    """Per thread. `tracing` is True while a whole method is being traced into one program.
+
+    `observer` is there while a model is inspected.
+    """
 
     frame: Frame | None = None
     step: StepContext | None = None
     tracing: bool = False
     generator: Any = None
     undo: list[Callable[[], None]] | None = None
+    observer: Observer | None = None
 
 
 local = Local()

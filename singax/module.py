@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -25,6 +25,9 @@ from singax.program import MOST_RESTARTS, Compilation, Runner, as_input, step_mo
 from singax.states import StatefulLayer
 from singax.storage import Bank
 from singax.tensor import Tensor
+
+if TYPE_CHECKING:
+    from singax.inspect.report import DryRun
 
 
 def step(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,7 +157,7 @@ class Module(StatefulLayer):
         **Raises** `ShapeError` and others from the layers, with their path; `UnusedLayerError` when a layer with
         parameters is never called. The model is then as it was before.
         """
-        inputs, compute = _checked_inputs(inputs), _compute_dtype(precision)
+        inputs, compute = _checked_inputs(inputs), compute_dtype(precision)
         before, self.__dict__["_compute_dtype"] = self._compute_dtype, compute
         try:
             self._build(inputs, is_train)
@@ -208,6 +211,47 @@ class Module(StatefulLayer):
         value = loss(out, inputs[-1])
         optim(value)
         return out, value
+
+    # -- before it costs anything -------------------------------------------------------------------------------
+
+    def dry_run(
+        self,
+        *inputs: Any,
+        method: str = "train_one_batch",
+        batch: int | None = None,
+        precision: Any = None,
+        xla: bool = False,
+        **options: Any,
+    ) -> DryRun:
+        """What a step would do and need, found out without doing it: nothing is allocated, drawn, computed or compiled.
+
+        **Args**
+          inputs, options: the arguments of the method: Placeholders, Tensors or arrays (only shapes and dtypes count),
+            and whatever else it takes. A size that is None stands for N in all numbers of the report.
+          method: a step, or "forward" (evaluation; what is kept for backward is that of training mode).
+          batch: the size in place of None, or, where no size is None, of the first size of the first input and of all
+            inputs with the same one.
+          precision: as for `compile`; default what the model was compiled with, or float32.
+          xla: also compile the method (not run it), and report XLA's own estimate of the memory.
+
+        **Returns** a `DryRun`. The model stays as it is; it need not be compiled, may be far larger than the machine.
+
+        **Raises** what compiling the method would raise, such as `ShapeError` with the path of the layer.
+
+        >>> import singax as sx
+        >>> class Net(sx.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.fc = sx.layer.Linear(2)
+        ...     def forward(self, x):
+        ...         return self.fc(x)
+        >>> report = Net().dry_run(sx.Placeholder((4, 3)), method="forward")
+        >>> report.parameters, report.forward, report.outputs.shape
+        (8, 56, (4, 2))
+        """
+        from singax.inspect.dry import dry_run
+
+        return dry_run(self, inputs, options, method, batch, precision, xla)
 
     # -- the pure side ------------------------------------------------------------------------------------------
 
@@ -268,7 +312,8 @@ def _as_tensor(leaf: Any) -> Any:
     return as_input(leaf) if isinstance(leaf, jax.Array) else leaf
 
 
-def _compute_dtype(precision: Any) -> np.dtype | None:
+def compute_dtype(precision: Any) -> np.dtype | None:
+    """The narrow dtype of a precision, None for float32; raises `ArgumentError` for what is none."""
     found = dtypes.canonical(precision)
     if found not in (dtypes.float32, dtypes.bfloat16, dtypes.float16):
         raise ArgumentError(f"precision must be float32, bfloat16 or float16. Received: {precision!r}")

@@ -11,6 +11,7 @@ been moved to a device yet, `Unfilled` (a placeholder) or `Deferred` (initial va
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -39,6 +40,16 @@ class Deferred:
 
     def __init__(self, shape: Shape, dtype: np.dtype, recipe: Any, draw: Callable[[], Any] | None = None) -> None:
         self.shape, self.dtype, self.recipe, self.draw = shape, dtype, recipe, draw
+
+
+def zeros(shape: Sequence[int], dtype: Any) -> Deferred:
+    """Zeros that take no memory before they are needed."""
+    return Deferred(tuple(shape), np.dtype(dtype), None, functools.partial(np.zeros, tuple(shape), dtype))
+
+
+def drawn(value: Any) -> Any:
+    """Values in place of a `Deferred`; anything else as it is."""
+    return _drawn(value) if isinstance(value, Deferred) else value
 
 
 class Cell:

@@ -28,7 +28,7 @@ HOUSE = [
     ["program"],
     ["functional", "states"],
     ["module"],
-    ["model", "opt", "data", "image_tool", "snapshot", "utils", "sonnx"],
+    ["model", "opt", "data", "image_tool", "snapshot", "utils", "sonnx", "inspect"],
     ["checkpoint"],
 ]
 ROW = {name: row for row, names in enumerate(HOUSE) for name in names}

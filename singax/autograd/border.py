@@ -162,6 +162,8 @@ class Call:
 
     def _finish(self, vjp: Any, floats: list[Any], aux: Any) -> Any:
         others, changed, result = aux
+        if local.observer is not None and vjp is not None:
+            local.observer.recorded(self.name, vjp)
         for index, value in zip(result.changed, changed, strict=True):
             store_state(self.cells[index], value)
         node = self._node(vjp, floats, result) if vjp is not None else None

@@ -32,6 +32,8 @@ def call_inside(
         if not layer._initialized:
             _create_parameters(frame, layer, function, args, kwargs)
         with jax.named_scope(frame.scope(layer)):
+            if local.observer is not None:
+                return local.observer.layer(layer, function, args, kwargs)
             return function(layer, *args, **kwargs)
     except NeedsBuild:
         raise

@@ -7,7 +7,7 @@ would have drawn without the transformation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
@@ -50,6 +50,12 @@ class PureCall:
         return [self._leaves[i] for i in self._places]
 
     @property
+    def form(self) -> Hashable:
+        """What of the arguments is no array: their structure and the other leaves."""
+        places = set(self._places)
+        return self._tree, tuple((i, leaf) for i, leaf in enumerate(self._leaves) if i not in places)
+
+    @property
     def drawn_before(self) -> Any:
         """How many random keys were drawn before the call."""
         return self.outer.drawn_before + self.outer.draws
@@ -71,6 +77,12 @@ class PureCall:
         """What the layer returned, with these arrays."""
         values = iter(arrays)
         return jax.tree.unflatten(self._out_tree, [next(values) if leaf is _ARRAY else leaf for leaf in self._out])
+
+    def take_trace(self, other: PureCall) -> None:
+        """Go by the trace of a call of a layer just like this one, whose states are in the same order."""
+        self._changed, self._out, self._out_tree, self.draws = other._changed, other._out, other._out_tree, other.draws
+        own = dict(zip(map(id, other.cells), map(id, self.cells), strict=True))
+        self.reads = {own.get(cell, cell) for cell in other.reads}
 
     def finish(self, outputs: Sequence[Any], new_states: Sequence[Any], runs: int = 1) -> Any:
         """Give the new states and the count of draws to the frame around the call; returns the layer's output."""

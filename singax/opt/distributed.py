@@ -16,6 +16,7 @@ from singax.opt import compression, ranks
 from singax.opt.optimizer import Optimizer
 from singax.opt.singa import SGD
 from singax.opt.slots import Slots, put, slots_came
+from singax.storage import zeros
 from singax.tensor import Tensor
 
 Pairs = list[tuple[Tensor, Any]]
@@ -268,8 +269,8 @@ class DistOpt(tree.Stateful):
         yield from self._residuals.tensors()
 
     def fresh_state(self) -> dict[str, Any]:
-        zeros = {path: np.zeros(tensor.shape, tensor.dtype) for path, tensor in self._residuals.tensors()}
-        return {**self.opt.fresh_state(), **zeros}
+        fresh = {path: np.zeros(tensor.shape, tensor.dtype) for path, tensor in self._residuals.tensors()}
+        return {**self.opt.fresh_state(), **fresh}
 
     def want(self, parameters: list[Tensor]) -> set[int]:
         return self.opt.want(parameters)
@@ -310,7 +311,7 @@ class DistOpt(tree.Stateful):
 
 
 def _zero_residuals(params: Mapping[str, Tensor]) -> Any:
-    return {"residual": {key: np.zeros(p.shape, p.dtype) for key, p in params.items()}}, {}
+    return {"residual": {key: zeros(p.shape, p.dtype) for key, p in params.items()}}, {}
 
 
 def _array(value: Any) -> Any:

@@ -8,12 +8,11 @@ from typing import Any, TypedDict
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from singax.errors import ArgumentError
 from singax.opt.leaves import Arrays, SlotArrays
 from singax.opt.loss_scale import LossScale, all_finite
-from singax.storage import copied_array
+from singax.storage import copied_array, zeros
 from singax.tensor import Tensor
 
 ACCUMULATED, AVERAGE = "accumulated", "average"
@@ -61,7 +60,7 @@ class Features:
         """Initial values of its slots: zeros, and the parameters themselves."""
         found: SlotArrays = {}
         if self.accumulate > 1:
-            found[ACCUMULATED] = {key: np.zeros(p.shape, _wide(p)) for key, p in params.items()}
+            found[ACCUMULATED] = {key: zeros(p.shape, _wide(p)) for key, p in params.items()}
         if self.average is not None:
             found[AVERAGE] = {key: _wide_copy(p._cell.array()) for key, p in params.items()}
         return found

@@ -12,6 +12,7 @@ from singax.layer import tree
 from singax.opt import own
 from singax.opt.schedule import Constant, Rate
 from singax.opt.updating import Updating
+from singax.storage import drawn
 from singax.tensor import Tensor
 
 
@@ -104,7 +105,7 @@ class States(Updating):
         if self._loss_scale is not None:
             fresh.update({tree.join("loss_scale", n): value for n, value in self._loss_scale.fresh().items()})
         flat = {tree.join(slot, key): value for slot, held in slots.items() for key, value in held.items()}
-        return {**fresh, **shared, **flat}
+        return {path: drawn(value) for path, value in {**fresh, **shared, **flat}.items()}
 
     def remembered(self) -> Callable[[], None]:
         slots, known, first = self._slots.remembered(), set(self._known_shared), dict(self._first_values)

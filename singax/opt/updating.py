@@ -22,6 +22,7 @@ from singax.opt.leaves import Arrays, Leaves, SlotArrays, kept_dtypes, merged
 from singax.opt.loss_scale import LossScale
 from singax.opt.schedule import Hyper, Schedule
 from singax.opt.slots import Made, Slots, put, slots_came
+from singax.storage import zeros
 from singax.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -71,11 +72,13 @@ class Updating(tree.Stateful):
                 f"{reason} looks at all gradients together: call the optimizer with the loss, or "
                 f"apply_gradients([(parameter, gradient), …]). Received: one gradient, of {triples[0][0]}"
             )
+        self._announce()
         named = self._named(triples)
         if named:
             self._join_step()
             self._ensure({key: parameter for key, (parameter, _) in named.items()})
-            (self._run_own if self.overrides_apply else self._run)(named)
+            if local.observer is None or not local.observer.update(self, named):
+                (self._run_own if self.overrides_apply else self._run)(named)
 
     def _named(self, triples: list[tuple[str, Tensor, Any]]) -> Named:
         """Key → (parameter, gradient) for all that are not frozen."""
@@ -117,6 +120,13 @@ class Updating(tree.Stateful):
     def _numbers(self) -> Arrays:
         rates = {path: tensor._cell.array() for path, tensor in self.groups.tensors().items()}
         return {**self._counters(), "lr": self.lr_value._cell.array(), "rates": rates}
+
+    def abstract_update(self, named: Named) -> Any:
+        """The jaxpr of updating these parameters; nothing is stored."""
+        parts: list[Any] = [{key: parameter._cell.array() for key, (parameter, _) in named.items()}]
+        parts += [{key: gradient for key, (_, gradient) in named.items()}]
+        parts += [self._slots.arrays(named), self._slots.shared_arrays(), self._numbers()]
+        return jax.make_jaxpr(self._pure_update)(*jax.tree.map(_as_struct, parts))
 
     # -- pure ---------------------------------------------------------------------------------------------------
 
@@ -245,13 +255,25 @@ class Updating(tree.Stateful):
         slots: SlotArrays = {}
         shared: Arrays = {}
         if self._has_transform():
-            slots, shared = self._made_by_optax(_shapes(params))
             if self.slots_start_at_zero and self.slot_names:
-                slots = {s: {k: np.zeros(a.shape, a.dtype) for k, a in held.items()} for s, held in slots.items()}
+                slots = self._zero_slots(params)
             else:
                 values = {key: parameter._cell.array() for key, parameter in params.items()}
                 slots, shared = jax.jit(self._init_of_optax)(values)
         return {**slots, **self._features.slots(params)}, shared
+
+    def _zero_slots(self, params: dict[str, Tensor]) -> SlotArrays:
+        """Zeros for all slots; optax is asked about one parameter of each shape."""
+        alike: dict[Any, list[str]] = {}
+        for key, parameter in params.items():
+            groups = tuple(map(id, self.groups.of(self._slots.names.get(key, key))))
+            alike.setdefault((groups, parameter.shape, parameter.dtype), []).append(key)
+        made = self._made_by_optax(_shapes({keys[0]: params[keys[0]] for keys in alike.values()}))[0]
+        one = {key: keys[0] for keys in alike.values() for key in keys}
+        return {
+            slot: {key: zeros(held[one[key]].shape, held[one[key]].dtype) for key in params if one[key] in held}
+            for slot, held in made.items()
+        }
 
     def _made_by_optax(self, params: Arrays) -> Any:
         return jax.eval_shape(self._init_of_optax, params)
@@ -275,9 +297,19 @@ class Updating(tree.Stateful):
     def _has_transform(self) -> bool:
         return not self.overrides_apply or type(self).transform is not Updating.transform
 
+    def _announce(self) -> None:
+        if local.observer is not None:
+            local.observer.meets(self._owner)
+            local.observer.meets(self)
+
     def _join_step(self) -> None:
+        self._announce()
         if local.step is not None:
             local.step.module._ledger.welcome(self._owner)
+
+
+def _as_struct(value: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(value.shape, value.dtype)
 
 
 def _shapes(params: Mapping[str, Tensor]) -> Arrays:

@@ -1,0 +1,1 @@
+"""Seeing a model before paying for it: dry runs, summaries, graphs."""

@@ -1,0 +1,105 @@
+"""A dry run as text: columns that line up, and one line for many layers that are alike."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from singax.inspect.measure import LayerRow
+from singax.inspect.quantity import bytes_text, count_text, described
+
+if TYPE_CHECKING:
+    from singax.inspect.report import DryRun
+
+_HEAD = ("layer", "input → output", "parameters", "forward", "backward", "kept", "remat saves")
+_WIDEST = 52
+
+
+def text(report: DryRun) -> str:
+    """The whole report."""
+    title = f"{report.model}.{report.method}({', '.join(described(shape) for shape in report.inputs)})"
+    rows = [_cells(row, times) for row, times in collapsed(report.layers)]
+    return "\n".join([title, "", *aligned([_HEAD, *rows]), "", *_totals(report)])
+
+
+def collapsed(rows: Sequence[LayerRow]) -> list[tuple[LayerRow, int]]:
+    """The rows, each with how many it stands for: of neighbours that are alike, the first is left."""
+    found: list[tuple[LayerRow, int]] = []
+    place = 0
+    while place < len(rows):
+        length = _length(rows, place)
+        times = 1
+        while _alike(rows, place, place + times * length, length):
+            times += 1
+        found.append((rows[place], times))
+        found += collapsed(rows[place + 1 : place + length])
+        place += times * length
+    return found
+
+
+def _length(rows: Sequence[LayerRow], place: int) -> int:
+    """How many rows belong to the one at `place`, with itself."""
+    end = place + 1
+    while end < len(rows) and rows[end].depth > rows[place].depth:
+        end += 1
+    return end - place
+
+
+def _alike(rows: Sequence[LayerRow], first: int, second: int, length: int) -> bool:
+    if second + length > len(rows) or _length(rows, second) != length:
+        return False
+    return all(_same(rows[first + k], rows[second + k]) for k in range(length))
+
+
+def _same(a: LayerRow, b: LayerRow) -> bool:
+    return dataclasses.replace(a, path="", name="") == dataclasses.replace(b, path="", name="")
+
+
+def _cells(row: LayerRow, times: int) -> tuple[str, ...]:
+    name = f"{row.name} " if row.name else ""
+    mark = f" ×{times}" if times > 1 else ""
+    called = "" if row.calls == 1 else " (not called)" if not row.calls else f" (called {row.calls} times)"
+    shapes = f"{described(row.inputs)} → {described(row.outputs)}" if row.calls else ""
+    numbers = [count_text(row.parameters), count_text(row.forward), count_text(row.backward)]
+    sizes = [bytes_text(row.kept), bytes_text(row.remat_saves)]
+    return ("  " * row.depth + name + row.kind + mark + called, shapes, *map(_dash, numbers), *map(_dash, sizes))
+
+
+def _dash(text: str) -> str:
+    return "" if text == "0" else text
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of equal width: the first two to the left, the others to the right."""
+    cut = [[_cut(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cut, strict=True)]
+    lines = []
+    for row in cut:
+        cells = [cell.ljust(w) if k < 2 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return [lines[0], "─" * max(map(len, lines)), *lines[1:]]
+
+
+def _cut(cell: str) -> str:
+    return cell if len(cell) <= _WIDEST else cell[: _WIDEST - 1] + "…"
+
+
+def _totals(report: DryRun) -> list[str]:
+    memory = report.memory
+    flops = [("forward", report.forward), ("backward", report.backward), ("update", report.update)]
+    shown = ", ".join(f"{name} {count_text(value)}" for name, value in flops if value)
+    parts = [(field.name, getattr(memory, field.name)) for field in dataclasses.fields(memory)]
+    lines = [
+        f"outputs      {described(report.outputs)}",
+        f"operations   {shown or '0'} FLOP (a multiplication with its addition counts as 2)",
+        "memory       " + ", ".join(f"{name} {bytes_text(value)}" for name, value in parts[:-1] if value),
+        f"peak         {bytes_text(memory.peak)} (estimate{report.setting})",
+    ]
+    if report.unknown:
+        lines.append("not counted  " + ", ".join(f"{name} ×{count}" for name, count in report.unknown.items()))
+    if report.untrained:
+        lines.append("no gradient reaches " + ", ".join(report.untrained))
+    if report.xla is not None:
+        lines.append(f"XLA          {report.xla}")
+    return lines
