@@ -74,12 +74,12 @@ def _may_stay(listing: Listing, equation: Equation) -> bool:
 class Derived:
     """Weights on the device and what has been computed of them, by how it is computed.
 
-    `weights` are those of the model by name. A result is found again by its key: a primitive with its parameters and the
-    keys of what it is applied to. It lives as long as a program that holds it.
+    `weights` are those of the model by name. A result is found again by its key: a primitive with its parameters and
+    the keys of what it is applied to. It lives as long as a program that holds it.
     """
 
     def __init__(self, weights: Mapping[str, np.ndarray]) -> None:
-        self._constants: dict[Hashable, np.ndarray] = dict(weights)
+        self._constants: dict[Hashable, np.ndarray] = dict(weights.items())
         self._keys: dict[Hashable, int] = {}
         self._arrays: MutableMapping[int, Array] = WeakValueDictionary()
         self._placed: MutableMapping[int, Array] = WeakValueDictionary()

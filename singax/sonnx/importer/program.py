@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import Literal
 
+from singax.sonnx.importer.layout import ChannelsLast, convolves
 from singax.sonnx.importer.listing import Array, Listing, computed, listed, read_by, structure
 from singax.sonnx.importer.prelude import Derived, Split, split
 
@@ -43,11 +44,11 @@ class Program:
     ) -> None:
         shapes = {name: weights.shape(name) for name in names}
         closed, results = jax.make_jaxpr(function, return_shape=True)(given, key, shapes)
-        listing = listed(closed)
+        listing = _laid_out(listed(closed))
         count = len(jax.tree.leaves(given))
         self._inputs, self._key = listing.inputs[:count], listing.inputs[count]
         self._results = jax.tree.structure(results)
-        named = dict(zip(listing.inputs[count + 1 :], sorted(names), strict=True))
+        named: dict[int, Hashable] = dict(zip(listing.inputs[count + 1 :], sorted(names), strict=True))
         named |= {number: weights.add(value) for number, value in listing.constants.items() if _is_weight(value)}
         parts = split(listing, set(named))
         self.draws = self._key in read_by(parts.rest)
@@ -73,6 +74,20 @@ class Program:
         """Run the program on the values that it was made for."""
         flat = self._compiled.call(jax.tree.leaves(given), key() if self.draws else None, self._constants)
         return jax.tree.unflatten(self._results, flat)
+
+
+def _laid_out(listing: Listing) -> Listing:
+    """The program with the channels of images last, on CPU."""
+    if jax.default_backend() != "cpu" or not convolves(listing):
+        return listing
+
+    def program(*inputs: Array) -> list[Array]:
+        lying = ChannelsLast(listing, {**listing.constants, **dict(zip(listing.inputs, inputs, strict=True))})
+        lying.run(listing.equations)
+        return [lying.plain(atom) for atom in listing.outputs]
+
+    shapes = [jax.ShapeDtypeStruct(kind.shape, kind.dtype) for kind in map(listing.kinds.__getitem__, listing.inputs)]
+    return listed(jax.make_jaxpr(program)(*shapes))
 
 
 def _same(listing: Listing, parts: Split, inputs: Sequence[int], named: Mapping[int, Hashable]) -> Hashable:
