@@ -7,6 +7,7 @@ training step becomes one XLA program with donated state. See ARCHITECTURE.md.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 from singax import (
@@ -30,13 +31,29 @@ from singax.model import Model
 from singax.module import Module, step
 from singax.tensor import PlaceHolder, Placeholder, Tensor, from_numpy, to_numpy
 
-_LAZY = ("data", "image_tool", "snapshot", "sonnx")  # loaded when they are first used, since they need more than JAX
+_LAZY = (
+    "checkpoint",
+    "data",
+    "image_tool",
+    "snapshot",
+    "sonnx",
+)  # loaded when they are first used, since they need more than JAX
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"singax.{name}")
     raise AttributeError(f"module 'singax' has no attribute {name!r}")
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """A model from an ONNX file alone, without its class, as `Module.from_onnx` makes it; .onnx may be left out.
+
+    Raises `ArgumentError` for a file of states: make the model, then call its `load`.
+    """
+    from singax import checkpoint
+
+    return checkpoint.load_network(path)
 
 
 __version__ = "0.1.0"

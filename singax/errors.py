@@ -81,6 +81,20 @@ class NameMismatchError(SingaxError, KeyError):
     __str__ = SingaxError.__str__
 
 
+class StateMismatchError(SingaxError, ValueError):
+    """A file of states is of another model; nothing was changed.
+
+    `missing`, `unexpected`, `wrong_shape` and `wrong_dtype` map paths to what was wanted and found.
+    """
+
+    def __init__(self, message: str, **kinds: dict[str, str]) -> None:
+        super().__init__(message)
+        self.missing = kinds.get("missing", {})
+        self.unexpected = kinds.get("unexpected", {})
+        self.wrong_shape = kinds.get("wrong_shape", {})
+        self.wrong_dtype = kinds.get("wrong_dtype", {})
+
+
 class DeviceNotFoundError(SingaxError, RuntimeError):
     """The device asked for is not on this machine."""
 
@@ -112,3 +126,7 @@ class ModelFileError(SingaxError, ValueError):
     def __str__(self) -> str:
         origin = ": ".join(part for part in (self.file, self.part) if part)
         return f"{origin}: {Exception.__str__(self)}" if origin else Exception.__str__(self)
+
+
+class ExportError(SingaxError, ValueError):
+    """A forward holds something that no ONNX file can say, or that is not supported there."""

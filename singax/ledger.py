@@ -51,6 +51,7 @@ class Ledger:
         tree.structure_changed()
         if local.tracing:
             raise mode.NeedsBuild
+        self.module._receive()
 
     def want_all_slots(self) -> None:
         """Ask for the slots that one optimizer will need; with several, the first trace tells who needs which."""
@@ -73,6 +74,7 @@ class Ledger:
         if self.module._step_names <= self.traced_steps:
             self.check_unused()
             self.report_untrained()
+            self.module._receive()
         return False
 
     def report_untrained(self) -> None:

@@ -59,9 +59,17 @@ class Frame:
         Its draws are numbered from `drawn_before` on (which may be traced): the keys are those that the part would get
         if it ran in this frame.
         """
-        made = Frame(cells, self.generator, self.building, self.compute)
+        made = self.sibling(cells)
         made.drawn_before, made.stack, made.creating = drawn_before, list(self.stack), self.creating
         return made
+
+    def sibling(self, cells: list[Cell]) -> Frame:
+        """A fresh frame of the same kind for other cells."""
+        return Frame(cells, self.generator, self.building, self.compute)
+
+    def scope(self, layer: Any) -> str:
+        """What the equations of a layer's call are labelled with."""
+        return layer._local or type(layer).__name__
 
     def read(self, cell: Cell) -> jax.Array:
         self.reads.add(id(cell))

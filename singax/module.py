@@ -13,6 +13,7 @@ import numpy as np
 from singax import device as devices
 from singax import dtypes, mode
 from singax.errors import ArgumentError
+from singax.freezing import Freezing
 from singax.functional import Functional, FunctionalStep, functional_model, functional_step
 from singax.layer import build
 from singax.layer.base import Layer, mark_border
@@ -76,7 +77,7 @@ class Module(StatefulLayer):
     _internal = Layer._internal | {
         "training", "graph_mode", "sequential", "compilations", "_generator", "_bank", "_bank_version", "_members",
         "_runners",
-        "_ledger", "_compute_dtype",
+        "_ledger", "_compute_dtype", "_freezing",
     }  # fmt: skip
 
     _not_copied = Layer._not_copied | {
@@ -94,7 +95,7 @@ class Module(StatefulLayer):
         made = super().__new__(cls)
         made.__dict__.update(
             training=True, graph_mode=True, sequential=False, compilations=[], _generator=devices.Generator(),
-            _bank=Bank(), _bank_version=-1, _members=(), _runners={}, _ledger=Ledger(made),
+            _bank=Bank(), _bank_version=-1, _members=(), _runners={}, _ledger=Ledger(made), _freezing=Freezing(),
             _compute_dtype=None,
         )  # fmt: skip
         return made
@@ -110,11 +111,15 @@ class Module(StatefulLayer):
         super().__init_subclass__(**kwargs)
 
     @classmethod
-    def from_onnx(cls, model: Any) -> Any:
-        """An ONNX file (a path, bytes, or an `onnx.ModelProto`) as a model that trains: see `sonnx.SONNXModel`."""
+    def from_onnx(cls, model: Any, device: Any = None) -> Any:
+        """An ONNX file (a path, bytes, or an `onnx.ModelProto`) as a model that trains: see `sonnx.SONNXModel`.
+
+        Without a `device` a subclass is called with the model alone.
+        """
         from singax.sonnx import SONNXModel
 
-        return (cls if issubclass(cls, SONNXModel) else SONNXModel)(model)
+        made = cls if issubclass(cls, SONNXModel) else SONNXModel
+        return made(model) if device is None else made(model, device=device)
 
     # -- compile, train, eval -----------------------------------------------------------------------------------
 
@@ -167,6 +172,7 @@ class Module(StatefulLayer):
             build.build(self, build.own_forward(self), tuple(inputs), {}, constants=True)
             if not self._step_names:
                 self._ledger.check_unused()
+            self._freezing.check(self)
 
     def train(self, mode_: bool = True) -> None:
         """Switch to training mode (or, with False, to evaluation mode)."""

@@ -58,5 +58,5 @@ class Snapshot:
         if self.writes:
             raise ArgumentError("this Snapshot was opened for writing: pass mode=False to read")
         with open(self.path, "rb") as file, suspicious(self.path, "npz file"):
-            arrays = read_arrays(file.read())
+            arrays = read_arrays(file, os.path.getsize(self.path))
         return {name: Tensor(data=value, requires_grad=False, name=name) for name, value in arrays.items()}

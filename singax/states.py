@@ -13,6 +13,8 @@ from singax import device as devices
 from singax import files, mode
 from singax.dtypes import float16
 from singax.errors import ArgumentError, NameMismatchError, ShapeError, StateError
+from singax.freezing import Freezing
+from singax.interrupt import deferred_interrupts
 from singax.layer import tree
 from singax.layer.base import Layer
 from singax.ledger import Ledger
@@ -30,6 +32,8 @@ class StatefulLayer(Layer):
     _ledger: Ledger
     _generator: devices.Generator
     _compute_dtype: np.dtype | None
+    _freezing: Freezing
+    _awaited: Any = None  # a `checkpoint.awaited.Awaited`: values from a file that wait for their places
 
     # -- state --------------------------------------------------------------------------------------------------
 
@@ -56,6 +60,125 @@ class StatefulLayer(Layer):
             dtype = known[path].get().dtype
             known[path].set(value.astype(dtype) if isinstance(value, jax.Array) else np.array(value, dtype))
 
+    # -- freezing -----------------------------------------------------------------------------------------------
+
+    def freeze(self, *patterns: str) -> None:
+        """Stop training the parameters whose paths match: `model.freeze("encoder.*")`; without a pattern, all.
+
+        They get no gradient, no update and no slot of an optimizer (one that is there is dropped, its momentum too);
+        their `requires_grad` is False. `*` stands for dots as well. May be called before the parameters exist: the
+        patterns hold for those to come, and for each path the last call that matches it decides. What is compiled is
+        compiled once more when it runs next.
+
+        **Raises** `NameMismatchError` for a pattern that matches no parameter: at once if all have been created, else
+        at the end of `compile`.
+        """
+        self._change_freezing(patterns, trains=False)
+
+    def unfreeze(self, *patterns: str) -> None:
+        """Train the parameters whose paths match (without a pattern, all) again: the opposite of `freeze`."""
+        self._change_freezing(patterns, trains=True)
+
+    def _change_freezing(self, patterns: tuple[str, ...], trains: bool) -> None:
+        if mode.local.step is not None or mode.local.frame is not None:
+            raise StateError("freeze and unfreeze are called between steps, not inside a forward or a step")
+        changed = self._freezing.add(self, patterns or ("*",), trains)
+        if not trains:
+            cells, root = {id(tensor._cell) for tensor in changed}, self._root
+            for owner in (root if isinstance(root, StatefulLayer) else self)._ledger.owners():
+                owner.forget(cells)
+
+    def _parameters_made(self) -> None:
+        self._freezing.settle(self)
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        state: Mapping[str, Any] | None = None,
+        overwrite: bool = True,
+        onnx: bool = True,
+    ) -> None:
+        """Write a checkpoint: `path.safetensors`, complete on its own, and `path.onnx`, the network for everyone else.
+
+        The first holds all parameters and states, optimizer slots, the random key, step, learning rate and loss scale,
+        your `state`, a format version, the versions of libraries, a SHA-256 of each array and a save id, which the
+        second holds too. Any library of safetensors opens it. Each file is written beside its place, flushed to the
+        disk and renamed: a crash or a full disk leaves the old file or the new one, whole.
+
+        **Args**
+          path: of both files; an ending .safetensors or .onnx is left out.
+          state: what else `load` shall return: numbers, texts, None, dicts, lists, tuples, arrays, Tensors; an
+            optimizer as what its `get_states()` returns.
+          overwrite: False refuses to replace files.
+          onnx: False writes no `path.onnx`, for a model that ONNX cannot express.
+
+        In a program of several processes all call it, and process 0 writes.
+
+        **Raises** before anything is written: `UninitializedError` for a model without parameters, `ArgumentError` for
+        a state that no file can hold, or files that exist; `FileFormatError` for a dtype that files cannot hold;
+        `ExportError` for a model that ONNX cannot express. While writing: OSError, and the old files are unchanged.
+
+        >>> import tempfile, numpy as np, singax as sx
+        >>> class Net(sx.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.fc = sx.layer.Linear(2)
+        ...     def forward(self, x):
+        ...         return self.fc(x)
+        >>> net, path = Net(), tempfile.mkdtemp() + "/net"
+        >>> net.compile([sx.Placeholder((4, 3))])
+        >>> net.save(path, state={"epoch": 3}, onnx=False)
+        >>> Net().load(path)
+        {'epoch': 3}
+        """
+        from singax import checkpoint
+
+        checkpoint.save(self, path, state, overwrite, onnx)
+
+    def load(self, path: str | os.PathLike[str], include_state: bool = True, strict: bool = True) -> dict[str, Any]:
+        """Set everything that `save` has written; returns the `state` that was given to it.
+
+        The file is verified as a whole (version, names, shapes, dtypes, checksums) before the model is touched, and
+        then everything is set at once. Works before `compile` (parameters are then filled with the file's values, not
+        drawn; what does not fit is reported by `compile`) and for a model on other devices: values go where the
+        model's own are. A constant learning rate is that of the file; set `optimizer.lr` afterwards for another one.
+
+        **Args**
+          path: of both files. With an ending, only that file is read: from `net.onnx` the weights by their names.
+          include_state: False sets the layers' parameters and states only, and returns {}.
+          strict: False turns names that are missing or unexpected into a warning; wrong shapes and dtypes never.
+
+        **Raises** `StateMismatchError`, which lists all that is missing, unexpected, or of another shape or dtype;
+        `FileFormatError` for a file that is damaged, no checkpoint, or of a newer format; FileNotFoundError. The model
+        is then as it was. Warns if the two files come from different saves, and takes the complete one.
+        """
+        from singax import checkpoint
+
+        return checkpoint.load(self, path, include_state, strict)
+
+    def to_safetensors(self, path: str | os.PathLike[str]) -> None:
+        """Write the layers' parameters and states by path, without anything of singax, for other frameworks.
+
+        `path` is used as it is. **Raises** as `save` does.
+        """
+        from singax import checkpoint
+
+        checkpoint.save_plain(self, path)
+
+    def from_safetensors(self, path: str | os.PathLike[str], strict: bool = True) -> None:
+        """Set the layers' parameters and states from a file of any framework whose names, shapes and dtypes fit.
+
+        As `load` does, it verifies first, works before `compile`, and raises `StateMismatchError` or
+        `FileFormatError`. A checkpoint of `save` is read too, with its checksums.
+        """
+        from singax import checkpoint
+
+        checkpoint.load_plain(self, path, strict)
+
+    # -- SINGA's zip files --------------------------------------------------------------------------------------
+
     TENSOR_DICT_FILENAME, STATES_ATTR_FILENAME = f"/{files.ARRAYS}", f"/{files.ATTRIBUTES}"
     MODEL_STATE_TYPE, AUX_STATE_TYPE = files.MODEL_STATE, files.AUXILIARY_STATE
 
@@ -78,15 +201,18 @@ class StatefulLayer(Layer):
         model. Nothing is changed then.
         """
         states, extra = files.read_singa_zip(fpath)
-        self.set_states(states)
+        with deferred_interrupts():
+            self.set_states(states)
         return {name: Tensor(data=value, requires_grad=False, name=name) for name, value in extra.items()}
 
     def _current_bank(self) -> Bank:
         """The flat state, brought up to date if layers, Tensors or optimizers have come or gone."""
         if self._bank_version != tree.structure_version() or self._bank.stolen:
             tree.name_members(self)
+            self._parameters_made()
             for owner in self._ledger.owners():
                 owner.expect_underflow(self._compute_dtype == float16)
+            self._receive()
             _adopt_in_stable_order(self._bank, _unique(self._named_cells()))
             changes = [owner.take_change() for owner in self._ledger.owners()]
             members = tuple(value for _, value in tree.walk(self) if isinstance(value, tree.Branch | tree.Stateful))
@@ -96,6 +222,11 @@ class StatefulLayer(Layer):
             self.__dict__["_members"] = members
             self.__dict__["_bank_version"] = tree.structure_version()
         return self._bank
+
+    def _receive(self, settled: bool = True) -> None:
+        """Take what a file holds for places that have come to be since it was loaded."""
+        if self._awaited is not None and not mode.local.tracing:
+            self._awaited.deliver(self, settled)
 
     def _settled_bank(self) -> Bank:
         """The flat state, ready to be handed to a program: drawn, placed, and nobody else's."""

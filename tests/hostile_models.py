@@ -13,7 +13,7 @@ import random
 import re
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +29,15 @@ Make = Callable[[pathlib.Path], Any]
 
 @dataclass(frozen=True)
 class Hostile:
-    """`culprit` is what the error must mention (a regular expression); None: the file loads; "": either is right."""
+    """`culprit` is what the error must mention (a regular expression); None: the file loads; "": either is right.
+
+    With `feeds` the model is loaded and run, and gives `wanted` where that is said.
+    """
 
     make: Make
     culprit: str | None
+    feeds: Mapping[str, np.ndarray] | None = None
+    wanted: Sequence[np.ndarray] | None = None
 
     def write(self, folder: pathlib.Path) -> None:
         """Write the files of the case."""
@@ -40,6 +45,10 @@ class Hostile:
         if made is not None:
             data = made if isinstance(made, bytes) else made.SerializeToString()
             (folder / "model.onnx").write_bytes(data)
+        if self.feeds is not None:
+            wanted = {f"out {k}": value for k, value in enumerate(self.wanted or ())}
+            feeds = {f"in {name}": v.astype(str) if v.dtype == object else v for name, v in self.feeds.items()}
+            np.savez(folder / "run.npz", **feeds, **wanted)  # type: ignore[arg-type]
 
     def judge(self, outcome: str, message: str) -> bool:
         """Whether the outcome ("loads", "refused" or anything else) is the right one."""
@@ -57,6 +66,12 @@ def case(name: str, culprit: str | None, made: Any) -> None:
     """Add a case: a model, bytes, or a function of the folder."""
     assert name not in CASES, name
     CASES[name] = Hostile(made if callable(made) else lambda _: made, culprit)
+
+
+def run_case(name: str, culprit: str | None, made: Any, feeds: Mapping[str, Any], wanted: Any = None) -> None:
+    """Add a case that is run: its outputs, or what the error must mention."""
+    assert name not in CASES, name
+    CASES[name] = Hostile(lambda _: made, culprit, {key: np.asarray(value) for key, value in feeds.items()}, wanted)
 
 
 # -- building blocks ------------------------------------------------------------------------------------------------

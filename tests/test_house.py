@@ -24,11 +24,12 @@ HOUSE = [
     ["tensor"],
     ["initializer", "autograd", "singa_wrap"],
     ["layer"],
-    ["arguments", "ledger", "metric"],
+    ["arguments", "freezing", "ledger", "metric"],
     ["program"],
     ["functional", "states"],
     ["module"],
     ["model", "opt", "data", "image_tool", "snapshot", "utils", "sonnx"],
+    ["checkpoint"],
 ]
 ROW = {name: row for row, names in enumerate(HOUSE) for name in names}
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 from hostile_models import CASES, SECRET, good
+from hostile_runs import add_runs
 
+add_runs()
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKERS = 2
 WALL_SECONDS = 120
@@ -31,7 +33,10 @@ class Worker:
         command = [sys.executable, str(ROOT / "tests" / "hostile_worker.py"), str(warm)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment)
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", process.communicate()
+        return process
 
     def answer(self, folder: str) -> dict[str, Any]:
         """What the process says to a folder; its death is the answer to this folder and no other."""

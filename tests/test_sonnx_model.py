@@ -309,6 +309,68 @@ def test_dropout_follows_training_mode() -> None:
     np.testing.assert_array_equal(net(x)[0].to_numpy(), x)
 
 
+def seeded(op_type: str) -> Any:
+    """Two random nodes with the same seed; y = w · (first, second)."""
+    if op_type == "Dropout":
+        draws = [node("Dropout", ["x", "half"], [name], seed=7) for name in ("a", "b")]
+    else:
+        draws = [node(op_type, ["x"], [name], seed=7.0) for name in ("a", "b")]
+    nodes = [*draws, node("Concat", ["a", "b"], ["c"], axis=0), node("Mul", ["c", "w"], ["y"])]
+    return model(nodes, [info("x", FLOAT, [2, 32])], ["y"], half=np.float32(0.5), w=np.ones(32, np.float32))
+
+
+@pytest.mark.parametrize("use_graph", [True, False])
+@pytest.mark.parametrize("op_type", ["Dropout", "RandomNormalLike", "Bernoulli"])
+def test_seeded_nodes_draw_a_reproducible_sequence(op_type: str, use_graph: bool) -> None:
+    class Drawn(SONNXModel):
+        def train_one_batch(self, x: Any) -> Any:
+            return self.forward(x)[0]
+
+    x, runs = np.full((2, 32), 0.5, np.float32), []
+    for seed in (1, 2):
+        sx.device.set_seed(seed)
+        net = Drawn(seeded(op_type))
+        net.compile([sx.Placeholder((2, 32))], use_graph=use_graph)
+        runs.append([net(x).to_numpy() for _ in range(3)])
+        assert net.get_states()["draws"].to_numpy().tolist() == [3]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    drawn = [half.tobytes() for run in runs[0] for half in (run[:2], run[2:])]
+    assert len(set(drawn)) == 6
+    assert "draws" not in net.get_params()
+    net.eval()
+    np.testing.assert_array_equal(net(x)[0].to_numpy(), net(x)[0].to_numpy())
+    assert net.get_states()["draws"].to_numpy().tolist() == [3]
+
+
+def test_a_sequence_goes_on_from_a_checkpoint(tmp_path: pathlib.Path) -> None:
+    first, second, x = (
+        SONNXModel(seeded("Bernoulli")),
+        SONNXModel(seeded("Bernoulli")),
+        np.full((2, 32), 0.5, np.float32),
+    )
+    first.forward(x)
+    first.save_states(tmp_path / "states.zip")
+    second.load_states(tmp_path / "states.zip")
+    np.testing.assert_array_equal(first.forward(x)[0].to_numpy(), second.forward(x)[0].to_numpy())
+
+
+def test_a_model_without_seeds_counts_nothing() -> None:
+    assert list(SONNXModel(perceptron()).get_states()) == list(WEIGHTS)
+
+
+def test_freezing_by_name() -> None:
+    net = Tuned(perceptron())
+    net.freeze("fc*")
+    net.compile([sx.Placeholder((None, 5))])
+    net(random(6, 5), np.array([0, 1, 1, 0, 1, 0], np.int32))
+    for name, value in WEIGHTS.items():
+        np.testing.assert_array_equal(net.get_params()[name].to_numpy(), value)
+        assert not net.get_params()[name].requires_grad
+    assert {path for path in net.state_dict() if "momentum" in path} == {
+        "optimizer.momentum.head.W", "optimizer.momentum.head.b",
+    }  # fmt: skip
+
+
 # -- cutting ---------------------------------------------------------------------------------------------------------
 
 

@@ -37,6 +37,7 @@ class Node(Operator):
         self.inputs, self.params, self.sources = list(inputs), list(params), list(sources)
         self.pullback, self.outputs, self.slots = pullback, list(outputs), list(slots)
         self.output_ids: dict[int, int] = {}
+        self.call: Any = None  # what was run, from which an exporter can run it again
 
     @property
     def requires_grad(self) -> bool:
@@ -78,7 +79,7 @@ class Node(Operator):
         """Become the creator of `outputs` in the place of `node`, with these Tensors as its inputs."""
         if node is not None:
             self.params, self.sources, self.pullback = node.params, node.sources, node.pullback
-            self.outputs, self.slots = node.outputs, node.slots
+            self.outputs, self.slots, self.call = node.outputs, node.slots, node.call
         self.inputs = list(inputs)
         for index, made in enumerate(outputs):
             made._creator, made.name = self, self.output_name(index)

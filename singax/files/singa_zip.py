@@ -20,6 +20,7 @@ import numpy as np
 
 from singax.errors import FileFormatError, SingaxError
 from singax.files.atomic import replacing
+from singax.files.strict_json import strict_json
 
 ARRAYS = "tensor_dict.npz"
 ATTRIBUTES = "states_attr.json"
@@ -27,8 +28,9 @@ MODEL_STATE = 0
 AUXILIARY_STATE = 1
 
 _SINGA_DTYPES = {"float32": 0, "float16": 1, "int32": 2}
-_MOST_INFLATION = 100
-_ALWAYS_FINE = 1 << 28
+_MOST_INFLATION = 20
+_ALWAYS_FINE = 1 << 26
+_MOST_ATTRIBUTES = 1 << 24
 
 Arrays = dict[str, np.ndarray]
 
@@ -63,9 +65,18 @@ def read_singa_zip(path: str | os.PathLike[str]) -> tuple[Arrays, Arrays]:
     Raises `FileFormatError` for anything else, and FileNotFoundError.
     """
     with suspicious(path, "checkpoint of SINGA"), zipfile.ZipFile(path) as archive:
+        members = _members(archive)
+        missing = [name for name in (ATTRIBUTES, ARRAYS) if name not in members]
+        if missing:
+            raise FileFormatError(f"{archive.filename} is no checkpoint of SINGA: it holds no {missing[0]}")
         budget = max(_ALWAYS_FINE, _MOST_INFLATION * os.path.getsize(path))
-        attributes = json.loads(_member(archive, ATTRIBUTES, budget))
-        arrays = read_arrays(_member(archive, ARRAYS, budget))
+        attributes = strict_json(_content(archive, members[ATTRIBUTES], _MOST_ATTRIBUTES))
+        if members[ARRAYS].compress_type == zipfile.ZIP_STORED:  # as SINGA writes it: read in place
+            with archive.open(ARRAYS) as stream:
+                arrays = read_arrays(stream, members[ARRAYS].file_size)
+        else:
+            content = _content(archive, members[ARRAYS], budget)
+            arrays = read_arrays(io.BytesIO(content), len(content))
     return _divided(os.fspath(path), arrays, attributes)
 
 
@@ -74,44 +85,72 @@ def suspicious(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
     """Turn whatever goes wrong while a file is decoded into a `FileFormatError` with its path."""
     try:
         yield
+    except FileFormatError as error:
+        if os.fspath(path) in str(error):
+            raise
+        raise FileFormatError(f"{os.fspath(path)} is no {kind}: {error}") from None
     except SingaxError:
         raise
-    except (zipfile.BadZipFile, zlib.error, RecursionError, ValueError, EOFError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, ValueError, EOFError, SyntaxError) as error:
         raise FileFormatError(f"{os.fspath(path)} is no {kind}: {error}") from error
 
 
-def _member(archive: zipfile.ZipFile, name: str, budget: int) -> bytes:
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The members by name, if each has a name of its own and is stored or deflated."""
+    found: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        if info.filename in found:
+            raise FileFormatError(f"it holds two members named {info.filename[:200]!r}")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise FileFormatError(f"{info.filename[:200]!r} in it is neither stored nor deflated")
+        found[info.filename] = info
+    return found
+
+
+def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: int) -> bytes:
     """The bytes of a member, if it is no larger than `budget`."""
-    if name not in archive.namelist():
-        raise FileFormatError(f"{archive.filename} is no checkpoint of SINGA: it holds no {name}")
-    size = archive.getinfo(name).file_size
-    if size > budget:
-        raise FileFormatError(f"{name} in {archive.filename} claims {size} bytes, far more than the file has")
-    return archive.read(name)
+    if member.file_size > budget:
+        raise FileFormatError(
+            f"{member.filename[:200]} in it claims {member.file_size} bytes, far more than the file has; "
+            f"at most {budget} are read"
+        )
+    return archive.read(member)
 
 
-def read_arrays(packed: bytes) -> Arrays:
-    """The arrays of an npz file by name, none of them larger than what is there."""
-    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-        budget = max(_ALWAYS_FINE, _MOST_INFLATION * len(packed))
-        names = archive.namelist()
-        if sum(archive.getinfo(name).file_size for name in names) > budget:
+def read_arrays(stream: Any, size: int) -> Arrays:
+    """The arrays of an npz file of `size` bytes by name, none of them allocated before its size was checked.
+
+    `stream` can seek. Raises `FileFormatError` for Python objects, and for sizes that lie.
+    """
+    with zipfile.ZipFile(stream) as archive:
+        members = _members(archive)
+        if sum(member.file_size for member in members.values()) > max(_ALWAYS_FINE, _MOST_INFLATION * size):
             raise FileFormatError("the arrays claim far more bytes than the file has")
-        return {name.removesuffix(".npy"): _array(name, archive.read(name)) for name in names}
+        return {name.removesuffix(".npy"): _array(archive, member) for name, member in members.items()}
 
 
-def _array(name: str, content: bytes) -> np.ndarray:
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """One array in NumPy's format, once its header is found to fit the bytes that follow."""
-    stream = io.BytesIO(content)
+    with archive.open(member) as stream:
+        shape, dtype = _npy_header(stream)
+        name = member.filename[:200]
+        if dtype.hasobject:
+            raise FileFormatError(f"{name} holds Python objects, which are never read from files")
+        if math.prod(shape) * dtype.itemsize != member.file_size - stream.tell():
+            raise FileFormatError(
+                f"{name} claims shape {shape} of {dtype}, which its {member.file_size} bytes do not hold"
+            )
+    with archive.open(member) as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _npy_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
     version = np.lib.format.read_magic(stream)
     reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = reader(stream)
-    if dtype.hasobject:
-        raise FileFormatError(f"{name} holds Python objects, which are never read from files")
-    if math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
-        raise FileFormatError(f"{name} claims shape {shape} of {dtype}, which its {len(content)} bytes do not hold")
-    stream.seek(0)
-    return np.lib.format.read_array(stream, allow_pickle=False)
+    if any(size < 0 for size in shape):
+        raise FileFormatError(f"an array claims shape {shape}")
+    return shape, dtype
 
 
 def _divided(path: str, arrays: Arrays, attributes: Any) -> tuple[Arrays, Arrays]:

@@ -64,6 +64,8 @@ def build(
         runner = _run_initialize if initialize_only else _run_forward
         shapes = _probed(functools.partial(runner, layer, function), layer, args, kwargs, constants)
         decide_draws(layer)
+        if keep and not local.tracing and hasattr(layer._root, "_receive"):
+            layer._root._receive(settled=False)
     return shapes
 
 
@@ -180,6 +182,8 @@ def decide_draws(layer: Branch) -> None:
         if isinstance(value, Deferred) and value.draw is None:
             source = functools.partial(host_source, devices.randomness.seed, prefix + path)
             value.draw = functools.partial(_draw, value.recipe, source, value.shape, value.dtype)
+    for _, member in tree.layers(root):
+        member._parameters_made()
 
 
 def _draw(recipe: Any, source: Callable[[], Any], shape: Any, dtype: np.dtype) -> Any:

@@ -31,7 +31,7 @@ def call_inside(
             args, kwargs = frame.narrowed((args, kwargs))
         if not layer._initialized:
             _create_parameters(frame, layer, function, args, kwargs)
-        with jax.named_scope(layer._local or type(layer).__name__):
+        with jax.named_scope(frame.scope(layer)):
             return function(layer, *args, **kwargs)
     except NeedsBuild:
         raise

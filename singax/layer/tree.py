@@ -6,7 +6,7 @@ tuples and dicts. A path joins attribute names, indices and keys with dots: `blo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from singax.errors import ArgumentError
@@ -39,6 +39,17 @@ class Stateful:
     def forget(self, cells: set[int]) -> bool:
         """Drop the slots of the parameters with these cells; whether there were any."""
         raise NotImplementedError
+
+    def remembered(self) -> Callable[[], None]:
+        """What drops the slots that are created from now on."""
+        raise NotImplementedError
+
+    def may_yet_have(self, path: str) -> bool:
+        """Whether a state with this path, relative to itself, may be created although `prepare` has not done so."""
+        return False
+
+    def values_came(self) -> None:
+        """Note that values of `state_tensors` have been set from a file."""
 
     def expect_underflow(self, narrow: bool) -> None:
         """Note whether the model computes in float16, where small gradients vanish unless the loss is scaled."""
@@ -94,6 +105,9 @@ class Branch:
 
     def initialize(self, *inputs: Any) -> None:
         """Create the parameters from the first inputs (only their shapes and dtypes are known)."""
+
+    def _parameters_made(self) -> None:
+        """Called when parameters below may have been created."""
 
     @property
     def _path(self) -> str:

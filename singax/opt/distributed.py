@@ -15,7 +15,7 @@ from singax.mode import NeedsBuild, local
 from singax.opt import compression, ranks
 from singax.opt.optimizer import Optimizer
 from singax.opt.singa import SGD
-from singax.opt.slots import Slots, put
+from singax.opt.slots import Slots, put, slots_came
 from singax.tensor import Tensor
 
 Pairs = list[tuple[Tensor, Any]]
@@ -258,6 +258,7 @@ class DistOpt(tree.Stateful):
             if local.tracing:
                 raise NeedsBuild
             self.prepare()
+            slots_came()
         return [self._residuals.held["residual"][key] for key in keyed]
 
     # -- states: those of the optimizer, and what was left out ---------------------------------------------------
@@ -281,6 +282,22 @@ class DistOpt(tree.Stateful):
     def forget(self, cells: set[int]) -> bool:
         dropped = self._residuals.forget(cells)
         return self.opt.forget(cells) or bool(dropped)
+
+    def remembered(self) -> Callable[[], None]:
+        optimizer, residuals = self.opt.remembered(), self._residuals.remembered()
+
+        def put_back() -> None:
+            optimizer()
+            residuals()
+
+        return put_back
+
+    def may_yet_have(self, path: str) -> bool:
+        """What the sparse updates leave out is kept from their first call on."""
+        return path.startswith(f"residual{tree.SEPARATOR}")
+
+    def values_came(self) -> None:
+        self.opt.values_came()
 
     def expect_underflow(self, narrow: bool) -> None:
         self.opt.expect_underflow(narrow)

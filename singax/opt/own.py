@@ -182,6 +182,22 @@ def fresh_slots(optimizer: Updating, params: Mapping[str, Tensor]) -> dict[str, 
         tree.structure_changed()
 
 
+def remembered(optimizer: Updating) -> Callable[[], None]:
+    """What puts the optimizer's own slots back as they are now, values aside."""
+    attributes = dict(optimizer.__dict__)
+    dicts = [(value, dict(value)) for value in attributes.values() if isinstance(value, SlotDict)]
+
+    def put_back() -> None:
+        for name in set(optimizer.__dict__) - set(attributes):
+            del optimizer.__dict__[name]
+        for slots, before in dicts:
+            slots.clear()
+            dict.update(slots, before)
+        tree.structure_changed()
+
+    return put_back
+
+
 def guarded(cells: list[Any], before: list[Any], ready: Any) -> Iterator[tuple[Any, jax.Array]]:
     """Cells that have changed, with the values they shall have: of the old dtype, and the old ones unless `ready`."""
     for cell, old in zip(cells, before, strict=True):

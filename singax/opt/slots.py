@@ -74,6 +74,18 @@ class Slots:
                 del held[key]
         return keys
 
+    def remembered(self) -> Callable[[], None]:
+        """What puts everything back as it is now, values aside."""
+        held = {slot: dict(tensors) for slot, tensors in self.held.items()}
+        rest = (dict(self.shared), dict(self.names), dict(self.wanted), dict(self._keys), set(self._ready))
+
+        def put_back() -> None:
+            self.held = held
+            self.shared, self.names, self.wanted, self._keys, self._ready = rest
+            tree.structure_changed()
+
+        return put_back
+
     def restore(self, slot: str, arrays: Any) -> None:
         """Put values into slots, or into a shared value; those of parameters that have not been met wait for them."""
         if not isinstance(arrays, Mapping):
@@ -128,6 +140,12 @@ def put(tensor: Tensor, value: Any) -> None:
     if local.step is not None:
         local.step.check_known(tensor.name, tensor._cell)
     store_state(tensor._cell, value)
+
+
+def slots_came() -> None:
+    """Outside a trace, slots have been created in the middle of a step: a file may hold values for them."""
+    if local.step is not None and not local.tracing:
+        local.step.module._receive()
 
 
 def _slot_tensor(value: Any, name: str, place: Any) -> Tensor:

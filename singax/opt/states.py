@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -105,6 +105,23 @@ class States(Updating):
             fresh.update({tree.join("loss_scale", n): value for n, value in self._loss_scale.fresh().items()})
         flat = {tree.join(slot, key): value for slot, held in slots.items() for key, value in held.items()}
         return {**fresh, **shared, **flat}
+
+    def remembered(self) -> Callable[[], None]:
+        slots, known, first = self._slots.remembered(), set(self._known_shared), dict(self._first_values)
+        own_slots = own.remembered(self)
+
+        def put_back() -> None:
+            slots()
+            own_slots()
+            self._known_shared, self._first_values = known, first
+
+        return put_back
+
+    def values_came(self) -> None:
+        """A constant rate is what was set; a schedule moves on from the step."""
+        for rate in self._rates():
+            if isinstance(rate.schedule, Constant):
+                rate.schedule = Constant(float(rate.value.to_numpy()[0]))
 
     def _count(self) -> int:
         return int(self.step_counter.to_numpy()[0])

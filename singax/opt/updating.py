@@ -21,7 +21,7 @@ from singax.opt.groups import Frozen, Groups
 from singax.opt.leaves import Arrays, Leaves, SlotArrays, kept_dtypes, merged
 from singax.opt.loss_scale import LossScale
 from singax.opt.schedule import Hyper, Schedule
-from singax.opt.slots import Made, Slots, put
+from singax.opt.slots import Made, Slots, put, slots_came
 from singax.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -208,6 +208,7 @@ class Updating(tree.Stateful):
         if local.tracing:
             raise NeedsBuild
         self.prepare()
+        slots_came()
 
     def _has_shared(self, params: Mapping[str, Tensor]) -> bool:
         """Whether the values that optax keeps for all of these parameters together are there."""

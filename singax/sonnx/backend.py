@@ -9,20 +9,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
 from onnx import helper
 from onnx.backend.base import Backend
 
+from singax import autograd
 from singax import device as devices
 from singax.errors import DeviceNotFoundError
 from singax.sonnx.rep import prepare
 
 
+def _classes() -> dict[str, str]:
+    """The classes of `autograd` by the operators that they are named after, whatever the case of the letters."""
+    known = {name.lower(): name for name, made in vars(autograd).items() if isinstance(made, type)}
+    names = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}
+    return {name: known[name.lower()] for name in sorted(names) if name.lower() in known} | {"Neg": "Negative"}
+
+
 class SingaBackend(Backend):
-    """What `onnx.backend.test.BackendTest` runs."""
+    """What `onnx.backend.test.BackendTest` runs.
+
+    *Differences from SINGA*: all opsets and IR versions of the installed onnx are read, so `_opset_version` and
+    `_ir_version` are the newest.
+    """
+
+    _opset_version, _ir_version = onnx.defs.onnx_opset_version(), int(onnx.IR_VERSION)
+    _rename_operators: ClassVar[dict[str, str]] = _classes()
+    """ONNX's name of an operator → the class in `autograd`."""
 
     @classmethod
     def is_compatible(cls, model: Any, device: str = "CPU", **kwargs: Any) -> bool:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from singax import mode
 from singax.errors import ArgumentError, DTypeError, ModelFileError, NameMismatchError, ShapeError
 from singax.module import Module
+from singax.sonnx.importer.draws import has_seeds
 from singax.sonnx.importer.graph import Graph, Model, ValueInfo, reads
 from singax.sonnx.importer.inside import InsideEvaluator, pruned, refuse_wide
 from singax.sonnx.importer.parameters import Weights, found_weights
-from singax.sonnx.loader import load
-from singax.sonnx.rep import until_layer
+from singax.sonnx.loader import Limits, load
+from singax.sonnx.loader.door import DEFAULT_LIMITS
+from singax.sonnx.rep import SingaRep, place_of, until_layer
 from singax.tensor import Tensor
 
 MOST_KNOWN_ELEMENTS = 4096
@@ -38,7 +43,18 @@ class SONNXModel(Module):
 
     **Shapes** as the model declares; `forward` returns the **list** of outputs, as SINGA does.
 
-    **Args** model: the path of a file, its bytes, or an `onnx.ModelProto`.
+    **Args**
+      model: the path of a file, its bytes, or an `onnx.ModelProto`.
+      device: where the weights are, and so where it runs ("CPU", "CUDA:0", a `Device`, a sharding …; default: JAX's
+        choice).
+      limits: how large the file, its parts and its values may be.
+
+    A random node with a seed draws the same in each evaluation; in training, one reproducible mask after the other
+    (the state `draws` counts them), whatever the seed of the device.
+
+    Indices that come from data cannot raise inside a program that trains: what is gathered from out of range is NaN,
+    or an extreme integer; what is scattered there is dropped; an integer divided by 0 is whatever XLA makes of it (−1).
+    `prepare` raises for them.
 
     **Raises** `ModelFileError` for a file that is broken, hostile or not supported; for a node that no compiled program
     can hold, when it is met; and for 64-bit floats, or integers beyond 32 bits, unless JAX's x64 is on.
@@ -56,32 +72,63 @@ class SONNXModel(Module):
     """
 
     _computes_wide = True
-    _internal: ClassVar[frozenset[str]] = Module._internal | {"_cuts"}  # type: ignore[misc]
+    _internal: ClassVar[frozenset[str]] = Module._internal | {"_cuts", "_rep"}  # type: ignore[misc]
+    _not_copied: ClassVar[frozenset[str]] = Module._not_copied | {"_rep"}  # type: ignore[misc]
+    is_graph = True
 
-    def __init__(self, model: Any) -> None:
+    _most_bytes = DEFAULT_LIMITS.run_bytes
+
+    def __init__(self, model: Any, device: Any = None, limits: Limits = DEFAULT_LIMITS) -> None:
         super().__init__()
-        self._take(found_weights(model if isinstance(model, Model) else load(model)))
+        self._take(found_weights(model if isinstance(model, Model) else load(model, limits)), place_of(device))
+        self._most_bytes = limits.run_bytes
         self._file = os.fspath(model) if isinstance(model, str | os.PathLike) else ""
 
-    def _take(self, weights: Weights) -> None:
+    def _take(self, weights: Weights, place: Any) -> None:
+        self._known = _Known(weights.parameters, place)
         self._model, graph = weights.model, weights.model.graph
         self._cuts: dict[Any, Model] = {}
         for name, value in {**weights.parameters, **weights.states}.items():
             refuse_wide(value, f"tensor {name!r}")
-        parameters = {n: Tensor(data=v, stores_grad=True, name=n) for n, v in weights.parameters.items()}
-        states = {n: Tensor(data=v, requires_grad=False, name=n) for n, v in weights.states.items()}
+        parameters = {n: self._tensor(n, v, True) for n, v in weights.parameters.items()}
+        states = {n: self._tensor(n, v, False) for n, v in weights.states.items()}
         self._weights = (*parameters, *states)
         self.register_tensors({_path(name): tensor for name, tensor in (parameters | states).items()})
-        self._known = _Known({n: v for n, v in weights.parameters.items() if v.size <= MOST_KNOWN_ELEMENTS})
+        self._count_draws()
         defaults = {*graph.constants, *self._weights}
         self._inputs = tuple(info for info in graph.inputs if info.name not in defaults)
 
+    def _tensor(self, name: str, value: np.ndarray, trains: bool) -> Tensor:
+        return Tensor(data=value, device=self._known.place, requires_grad=trains, stores_grad=trains, name=name)
+
+    def _count_draws(self) -> None:
+        """A state that counts the training forwards of a model with seeded random nodes."""
+        self._draws = ""
+        if has_seeds(self._model):
+            names = (f"draws{'_' * count}" for count in itertools.count())
+            self._draws = next(name for name in names if name not in self._registered)
+            self.register_tensors({self._draws: self._tensor(self._draws, np.zeros(1, np.int32), False)})
+
+    @property
+    def sg_ir(self) -> SingaRep:
+        """The same weights as a `SingaRep`: `self.sg_ir.run(x)` is the forward of this class."""
+        rep: SingaRep | None = self.__dict__.get("_rep")
+        if rep is None:
+            rep = self.__dict__["_rep"] = SingaRep(self._model, self._known.place, net=self)
+        return rep
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """The weights and running statistics under their ONNX names, as NumPy arrays."""
+        return {name: self._registered[_path(name)].to_numpy() for name in self._weights}
+
     # -- running ----------------------------------------------------------------------------------------------------
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _check_arguments(cls)
+
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
-        for value in inputs:
-            if isinstance(value, np.ndarray | np.generic):
-                refuse_wide_integers(np.asarray(value))
+        refuse_narrowing(inputs, kwargs)
         return super().__call__(*inputs, **kwargs)
 
     def forward(self, *inputs: Any, aux_output: Sequence[str] = (), last_layers: int | None = None) -> list[Any]:
@@ -96,7 +143,8 @@ class SONNXModel(Module):
         cut = self._cut(last_layers, tuple(aux_output))
         values = {name: self._registered[_path(name)].data for name in self._weights}
         values.update(self._given(inputs))
-        evaluator = InsideEvaluator(cut, self._known.values)
+        drawn = self._registered[self._draws].data if self._draws and mode.training else None
+        evaluator = InsideEvaluator(cut, self._known.values, drawn, self._most_bytes)
         try:
             outputs = evaluator.outputs(values)
         except ModelFileError as error:
@@ -105,6 +153,8 @@ class SONNXModel(Module):
         for name, value in evaluator.new_states().items():
             if _path(name) in self._registered:
                 self._registered[_path(name)].data = value
+        if drawn is not None:
+            self._registered[self._draws].data = drawn + 1
         return outputs
 
     def _cut(self, last_layers: int | None, aux_output: tuple[str, ...]) -> Model:
@@ -149,8 +199,8 @@ class SONNXModel(Module):
             parts[0 if tensor.stores_grad else 1][key] = tensor.to_numpy()
         made = SONNXModel.__new__(SONNXModel)
         Module.__init__(made)
-        made._take(Weights(_with_graph(self._model, cut), *parts))
-        made._file = self._file
+        made._take(Weights(_with_graph(self._model, cut), *parts), self._known.place)
+        made._file, made._most_bytes = self._file, self._most_bytes
         return made
 
     def _outputs_named(self, name: str) -> list[str]:
@@ -164,10 +214,11 @@ class SONNXModel(Module):
 
 
 class _Known:
-    """The file's values of small parameters; no member of the tree."""
+    """The file's values of small parameters, and where the weights were put; no member of the tree."""
 
-    def __init__(self, values: dict[str, np.ndarray]) -> None:
-        self.values = values
+    def __init__(self, values: dict[str, np.ndarray], place: Any) -> None:
+        self.values = {name: value for name, value in values.items() if value.size <= MOST_KNOWN_ELEMENTS}
+        self.place = place
 
     def __deepcopy__(self, memo: Any) -> _Known:
         return self
@@ -186,6 +237,29 @@ def _read(graph: Graph) -> set[str]:
     return {name for node in graph.nodes for name in reads(node)} | {info.name for info in graph.outputs}
 
 
+def _check_arguments(model: type[SONNXModel]) -> None:
+    """Let forward and the steps that a class defines refuse what they would narrow."""
+    for name in ({"forward"} | model._step_names) & set(model.__dict__):
+        setattr(model, name, _refusing(model.__dict__[name]))
+
+
+def _refusing(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def checked(self: SONNXModel, *args: Any, **kwargs: Any) -> Any:
+        refuse_narrowing(args, kwargs)
+        return function(self, *args, **kwargs)
+
+    return checked
+
+
+def refuse_narrowing(*arguments: Any) -> None:
+    """`DTypeError` for NumPy integers among (nested) arguments that would not survive as 32 bits."""
+    if not jax.config.read("jax_enable_x64"):
+        for value in jax.tree.leaves(arguments):
+            if isinstance(value, np.ndarray | np.generic):
+                refuse_wide_integers(np.asarray(value))
+
+
 def refuse_wide_integers(value: np.ndarray) -> None:
     """`DTypeError` for integers that would not survive as 32 bits, while JAX's x64 is off."""
     if value.dtype not in (np.int64, np.uint64) or not value.size or jax.config.read("jax_enable_x64"):
@@ -196,6 +270,9 @@ def refuse_wide_integers(value: np.ndarray) -> None:
             f"expected integers of 32 bits, while JAX's x64 is off. Received {value.dtype} from {value.min()} "
             f"to {value.max()}"
         )
+
+
+_check_arguments(SONNXModel)
 
 
 def admitted(info: ValueInfo, value: Any) -> Any:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Handler = Callable[..., Any]
 
+NEWEST = 1 << 31
+"""An opset that no operator is newer than."""
+
 
 class NeedsHost(Exception):
     """The node cannot be part of a compiled program: `reason` says why; `names` are values it needs to know.

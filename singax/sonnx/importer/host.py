@@ -16,21 +16,30 @@ from singax.errors import ModelFileError
 from singax.sonnx.importer.graph import Graph, Node
 
 MOST_STATIC_ELEMENTS = 1 << 16
-_HEAVY = frozenset({"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN", "Einsum", "DFT", "Attention"})
-_RANDOM = frozenset(
-    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
-)
-_CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _OWN = ("Sequence", "Optional", "ConcatFromSequence", "SplitToSequence")  # sequences are lists, optionals their value
+_INDEX_ARITHMETIC = """
+    Abs Add And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Clip
+    Compress Concat Constant ConstantOfShape CumSum DequantizeLinear Div Equal Exp Expand EyeLike Flatten Floor Gather
+    GatherND Greater GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Log Max Min Mod Mul Neg NonZero Not Or
+    Pow Range Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Relu Reshape Round ScatterElements
+    ScatterND Shape Sign Size Slice Split Sqrt Squeeze Sub Sum Tile Transpose Trilu Unique Unsqueeze Where
+    Xor
+"""
+"""What index arithmetic is made of. Of other operators the reference implementation lacks some and has mistakes in
+others (old opsets of Softmax, rows beyond a sequence's length, pooling of one axis): they are left to our handlers."""
+_KNOWN = frozenset(_INDEX_ARITHMETIC.split())
 
 
 def folds(node: Node, inputs: list[Any]) -> bool:
-    """Whether a node is computed while tracing: a standard one, all inputs known and small, nothing random."""
-    special = node.domain != "" or node.op_type in _RANDOM or node.op_type in _CONTROL or node.op_type.startswith(_OWN)
-    if special or not all(map(is_static, inputs)):
+    """Whether a node is computed while tracing: index arithmetic or strings, all inputs known and small."""
+    text = any(map(_is_text, inputs)) and not node.op_type.startswith(_OWN)
+    if node.domain != "" or not (text or node.op_type in _KNOWN) or not all(map(is_static, inputs)):
         return False
-    sizes = [value.size for value in _arrays(inputs)]
-    return sum(sizes) <= (256 if node.op_type in _HEAVY else MOST_STATIC_ELEMENTS)
+    return sum(value.size for value in _arrays(inputs)) <= MOST_STATIC_ELEMENTS
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == object
 
 
 def is_static(value: Any) -> bool:

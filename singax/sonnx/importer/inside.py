@@ -13,6 +13,8 @@ import numpy as np
 from singax import dispatch, mode
 from singax.errors import ModelFileError
 from singax.mode import traced
+from singax.sonnx.importer.budget import DEFAULT_BYTES
+from singax.sonnx.importer.draws import numbered
 from singax.sonnx.importer.evaluate import Evaluator, Scope
 from singax.sonnx.importer.graph import Graph, Model, Node, subgraphs
 from singax.sonnx.registry import Call, NeedsHost
@@ -24,11 +26,19 @@ _WIDE_MARKS = "Explicitly requested dtype .*64"
 class InsideEvaluator(Evaluator):
     """Evaluates a graph in a frame. `updates` are the new running statistics, by the names of their states.
 
-    `known` has the file's values of parameters, for operators that must know one while tracing.
+    `known` has the file's values of parameters, for operators that must know one while tracing. `drawn` is the number
+    (1,) of the training forward, for nodes with a seed; None: they draw the same each time.
     """
 
-    def __init__(self, model: Model, known: Mapping[str, np.ndarray]) -> None:
-        super().__init__(model, None, known, mode.training)
+    def __init__(
+        self,
+        model: Model,
+        known: Mapping[str, np.ndarray],
+        drawn: Any = None,
+        most_bytes: int = DEFAULT_BYTES,
+    ) -> None:
+        super().__init__(model, None, known, mode.training, most_bytes=most_bytes)
+        self.drawn = drawn
         self.updates: dict[str, Any] = {}
         self._values: dict[int, np.ndarray] = {}
 
@@ -58,8 +68,11 @@ class InsideEvaluator(Evaluator):
         return found if found is not None else super().known_value(name, value, scope)
 
     def random_key(self, call: Call) -> jax.Array:
-        """The seed's key for a node with a seed, else the next one of the step."""
-        return super().random_key(call) if call.attribute("seed") is not None else dispatch.next_key()
+        """The next key of the step; for a node with a seed one made of the seed, its output's name and the count."""
+        if call.attribute("seed") is None:
+            return dispatch.next_key()
+        key = super().random_key(call)
+        return key if self.drawn is None else numbered(key, call.node, self.drawn[0])
 
     def _results(self, node: Node, inputs: list[Any], scope: Scope, opsets: Mapping[str, int]) -> Sequence[Any]:
         _check_width(node, inputs)
@@ -106,8 +119,10 @@ def _check_width(node: Node, inputs: list[Any]) -> None:
     if node.op_type == "Cast" and node.domain == "":
         from onnx import TensorProto
 
-        if node.attributes["to"] in (TensorProto.DOUBLE, TensorProto.UINT64, TensorProto.COMPLEX128):
-            _refuse_width(node.where, f"a cast to {TensorProto.DataType.Name(node.attributes['to'])}")
+        kinds, asked = TensorProto.DataType, node.attributes["to"]  # before opset 6 a name, else a number
+        for name in ("DOUBLE", "UINT64", "COMPLEX128"):
+            if asked in (name, kinds.Value(name)):
+                _refuse_width(node.where, f"a cast to {name}")
     if node.op_type not in _STAYS_KNOWN:
         for value in inputs:
             if isinstance(value, np.ndarray):

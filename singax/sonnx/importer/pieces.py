@@ -19,10 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from singax.sonnx.importer import host
+from singax.sonnx.importer.audit import Auditor
+from singax.sonnx.importer.budget import DEFAULT_BYTES, Allowance, enough_memory
+from singax.sonnx.importer.checks import Checks
 from singax.sonnx.importer.evaluate import Evaluator, Scope
 from singax.sonnx.importer.graph import Model, Node, reads
 from singax.sonnx.importer.prelude import Derived
 from singax.sonnx.importer.program import Program, Shared
+from singax.sonnx.importer.sources import sources
 from singax.sonnx.registry import NeedsHost
 
 MOST_PROGRAMS = 64
@@ -41,7 +45,10 @@ Key = Callable[[], Any]
 
 @dataclass
 class Piece:
-    """One compiled program over the nodes from `start` to `stop`; for a `reason` the node after it runs on the host."""
+    """One compiled program over the nodes from `start` to `stop`; for a `reason` the node after it runs on the host.
+
+    Where `checks` watches something, the result "" is its report.
+    """
 
     start: int
     stop: int
@@ -49,6 +56,8 @@ class Piece:
     dynamic: tuple[str, ...]
     known: Values = field(default_factory=dict)
     reason: str = ""
+    checks: Checks | None = None
+    where: str = ""
 
 
 class _Cut(Exception):
@@ -64,8 +73,16 @@ class _Restart(Exception):
 class Executor:
     """Runs a model; keeps its programs, one set per shapes of the inputs."""
 
-    def __init__(self, model: Model, most_programs: int = MOST_PROGRAMS, most_trips: int | None = None) -> None:
-        self.model, self.most_programs, self.most_trips = model, most_programs, most_trips
+    def __init__(
+        self,
+        model: Model,
+        most_programs: int = MOST_PROGRAMS,
+        most_trips: int | None = None,
+        most_bytes: int = DEFAULT_BYTES,
+        check_indices: bool = True,
+    ) -> None:
+        self.model, self.most_programs, self.check_indices = model, most_programs, check_indices
+        self.most_trips, self.most_bytes = most_trips, most_bytes
         self.nodes, self.graph = model.graph.nodes, model.graph
         self.outputs = [info.name for info in self.graph.outputs]
         self.weights = {n: v for n, v in self.graph.constants.items() if _is_weight(v)}
@@ -113,7 +130,7 @@ class Executor:
     def _given(self, name: str, value: Any) -> Any:
         if name in self.known_inputs or not _is_numeric(value):
             return value
-        return jax.tree.map(jnp.asarray, value)
+        return _placed(value)
 
     def _constant(self, name: str) -> Any:
         return self.derived.weight(name) if name in self.weights else self.held[name]
@@ -127,7 +144,11 @@ class Executor:
             self._keep(signature, piece)
         values.update(piece.known)
         if piece.call is not None:
-            values.update(piece.call([values[name] for name in piece.dynamic], key))
+            with enough_memory(piece.where, self.most_bytes):
+                results = piece.call([values[name] for name in piece.dynamic], key)
+            if piece.checks is not None and "" in results:
+                piece.checks.judge(results.pop(""))
+            values.update(results)
         if not piece.reason:
             return piece.stop
         self._on_host(self.nodes[piece.stop], values, key())
@@ -148,12 +169,13 @@ class Executor:
             self.programs.popitem(last=False)
 
     def _on_host(self, node: Node, values: Values, key: Any) -> None:
-        evaluator = Evaluator(self.model, jax.random.fold_in(key, len(values)), most_trips=self.most_trips)
+        key = jax.random.fold_in(key, len(values))
+        evaluator = Evaluator(self.model, key, None, False, self.most_trips, self.most_bytes)
         known = {name: self._constant(name) for name in reads(node) if name in self.graph.constants}
         evaluator.node(node, Scope(values, Scope(known)), self.model.opsets)
         for name in node.outputs:
             if name and _is_numeric(values[name]):
-                values[name] = jax.tree.map(jnp.asarray, values[name])
+                values[name] = _placed(values[name])
 
     # -- compiling --------------------------------------------------------------------------------------------------
 
@@ -173,53 +195,46 @@ class Executor:
         static = {name: value for name, value in values.items() if not _is_dynamic(value)}
         known: Values = {}
         nodes = self.nodes[start:stop]
-        made = [name for node in nodes for name in node.outputs if name]
-        wanted = [name for name in made if self._last_read.get(name, -1) >= stop]
-        weights = dict.fromkeys(name for node in nodes for name in reads(node) if name in self.weights)
+        outputs = [name for node in nodes for name in node.outputs if name]
+        wanted = [name for name in outputs if self._last_read.get(name, -1) >= stop]
+        read = [name for node in nodes for name in reads(node)]
+        kept = {name: self.weights[name] for name in read if name in self.weights and name not in values}
+        checks = Checks() if self.check_indices else None
 
-        def program(inputs: list[Any], key: Any, weights: Values) -> Values:
-            evaluator = Evaluator(self.model, key, self.weights, most_trips=self.most_trips)
-            scope = Scope({**self.held, **weights, **static, **dict(zip(dynamic, inputs, strict=True))})
-            for position in range(start, stop):
-                try:
-                    _refuse_strings(self.nodes[position], values)
-                    evaluator.node(self.nodes[position], scope, self.model.opsets)
-                except NeedsHost as cause:
-                    raise _Cut(position, cause) from cause
+        def program(given: list[Any], key: Any, weights: Values, make: type[Evaluator] = Evaluator) -> Values:
+            evaluator = make(self.model, key, kept, False, self.most_trips, self.most_bytes, checks)
+            scope = Scope({**self.held, **weights, **static, **dict(zip(dynamic, given, strict=True))})
+            with evaluator.reports() as report:
+                for position in range(start, stop):
+                    try:
+                        _refuse_strings(self.nodes[position], values)
+                        evaluator.node(self.nodes[position], scope, self.model.opsets)
+                    except NeedsHost as cause:
+                        raise _Cut(position, cause) from cause
+                extra = report()
             results = {name: scope.values[name] for name in wanted}
             known.update({name: value for name, value in results.items() if host.is_static(value)})
-            return {name: value for name, value in results.items() if name not in known}
+            return {**{name: value for name, value in results.items() if name not in known}, **extra}
 
+        def culprit(*arguments: Any) -> None:
+            jax.eval_shape(functools.partial(program, make=Auditor), *arguments)
+
+        allowed = Allowance(f"the program from {nodes[0].where} to {nodes[-1].where}", self.most_bytes, culprit)
         given = [values[name] for name in dynamic]
-        made_program = Program(program, given, key(), self.derived, list(weights), self._shared)
-        return Piece(start, stop, made_program, dynamic, known, reason)
+        with enough_memory(allowed.where, self.most_bytes):
+            made = Program(program, given, key(), self.derived, list(kept), self._shared, allowed)
+        return Piece(start, stop, made, dynamic, known, reason, checks, allowed.where)
 
     def _make_known(self, cause: NeedsHost, values: Values) -> None:
         """Make the inputs that a wanted value comes from known ones, if they are few and small."""
         if not cause.names:
             return
-        sources = self._sources(cause.names)
+        found = sources(self.nodes, cause.names) - set(self.held)
         inputs = {info.name for info in self.graph.inputs}
-        new = sources & inputs - self.known_inputs
-        if sources <= inputs | set(self.held) and new and all(_is_small(values.get(name)) for name in new):
+        new = found & inputs - self.known_inputs
+        if found <= inputs and new and all(_is_small(values.get(name)) for name in new):
             self.known_inputs |= new
             raise _Restart
-
-    def _sources(self, names: tuple[str, ...]) -> set[str]:
-        """The inputs and weights from which values are computed, looking through what is computed from shapes only."""
-        producers = {name: node for node in self.nodes for name in node.outputs}
-        found: set[str] = set()
-        waiting, seen = list(names), set(names)
-        while waiting:
-            name = waiting.pop()
-            node = producers.get(name)
-            if node is None:
-                found.add(name)
-            elif node.op_type not in ("Shape", "Size"):
-                fresh = [read for read in reads(node) if read not in seen]
-                seen.update(fresh)
-                waiting += fresh
-        return found - set(self.held)
 
 
 def _is_weight(value: Any) -> bool:
@@ -244,6 +259,11 @@ def _is_numeric(value: Any) -> bool:
 
 def _is_dynamic(value: Any) -> bool:
     return _is_numeric(value) and not host.is_static(value)
+
+
+def _placed(value: Any) -> Any:
+    """Arrays on the device, copied; `jnp.asarray` would compile a program for each shape."""
+    return jax.tree.map(lambda array: jax.device_put(array, may_alias=False), value)
 
 
 def _is_small(value: Any) -> bool:

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
+from singax.sonnx.importer.budget import Allowance
 from singax.sonnx.importer.listing import (
     Array,
     Equation,
@@ -99,7 +100,7 @@ class Derived:
         """A weight as it stands in the file, on the device."""
         return self.placed(self._constants[name])
 
-    def arrays(self, listing: Listing, names: Mapping[int, Hashable], parts: Split) -> list[Array]:
+    def arrays(self, listing: Listing, names: Mapping[int, Hashable], parts: Split, allowed: Allowance) -> list[Array]:
         """The arrays for `parts.wanted`; `names` are those of the weights among the values.
 
         Those that are weights as they stand in the file are NumPy's still: `placed` puts them on the device.
@@ -108,7 +109,7 @@ class Derived:
         found = {n: self._constants[names[n]] if n in names else self._arrays.get(keys[n]) for n in parts.wanted}
         missing = [number for number, array in found.items() if array is None]
         if missing:
-            found.update(self._computed(missing, listing, names, needed(parts.before, missing)))
+            found.update(self._computed(missing, listing, names, needed(parts.before, missing), allowed))
             self._arrays.update((keys[number], found[number]) for number in missing)
         return [found[number] for number in parts.wanted]
 
@@ -122,7 +123,12 @@ class Derived:
         return found
 
     def _computed(
-        self, missing: list[int], listing: Listing, names: Mapping[int, Hashable], equations: list[Equation]
+        self,
+        missing: list[int],
+        listing: Listing,
+        names: Mapping[int, Hashable],
+        equations: list[Equation],
+        allowed: Allowance,
     ) -> dict[int, Array]:
         read = read_by(equations)
         sources = [number for number in names if number in read]
@@ -132,7 +138,8 @@ class Derived:
             computed(equations, values)
             return [values[number] for number in missing]
 
-        results = jax.jit(prelude)([self._constants[names[number]] for number in sources])
+        inputs = [self._constants[names[number]] for number in sources]
+        results = allowed.compiled(jax.jit(prelude), inputs)(inputs)
         return dict(zip(missing, results, strict=True))
 
     def _all_keys(self, listing: Listing, names: Mapping[int, Hashable], before: Sequence[Equation]) -> dict[int, int]:

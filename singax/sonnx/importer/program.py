@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import Literal
 
+from singax.sonnx.importer.budget import Allowance
 from singax.sonnx.importer.layout import ChannelsLast, convolves
 from singax.sonnx.importer.listing import Array, Listing, computed, listed, read_by, structure
 from singax.sonnx.importer.prelude import Derived, Split, split
@@ -36,14 +37,23 @@ Shared = MutableMapping[Hashable, Compiled]
 class Program:
     """`function(given, key, weights)` compiled for values like these; `program(given, key)` runs it.
 
-    `key` may be a function: the key is made only for a program that draws.
+    The key is made only for a program that draws. Raises `ModelFileError` for a program that takes more memory than is
+    `allowed`: for its values before anything is computed or compiled.
     """
 
     def __init__(
-        self, function: Function, given: list[Any], key: Any, weights: Derived, names: Sequence[str], others: Shared
+        self,
+        function: Function,
+        given: list[Any],
+        key: Any,
+        weights: Derived,
+        names: Sequence[str],
+        others: Shared,
+        allowed: Allowance,
     ) -> None:
         shapes = {name: weights.shape(name) for name in names}
         closed, results = jax.make_jaxpr(function, return_shape=True)(given, key, shapes)
+        allowed.check_values(closed, given, key, shapes)
         listing = _laid_out(listed(closed))
         count = len(jax.tree.leaves(given))
         self._inputs, self._key = listing.inputs[:count], listing.inputs[count]
@@ -52,11 +62,15 @@ class Program:
         named |= {number: weights.add(value) for number, value in listing.constants.items() if _is_weight(value)}
         parts = split(listing, set(named))
         self.draws = self._key in read_by(parts.rest)
-        arrays, unpack = packed(weights.arrays(listing, named, parts))
+        arrays, unpack = packed(weights.arrays(listing, named, parts, allowed))
         self._constants = [weights.placed(array) for array in arrays]
         same = _same(listing, parts, listing.inputs[: count + 1], named)
-        self.is_new = same not in others
-        self._compiled = others.setdefault(same, Compiled(self._function(listing, parts, unpack)))
+        found = others.get(same)
+        self.is_new = found is None
+        if found is None:
+            found = Compiled(self._function(listing, parts, unpack))
+            allowed.compiled(found.call, *self._arguments(given, lambda: key))
+        self._compiled = others.setdefault(same, found)
 
     def _function(self, listing: Listing, parts: Split, unpack: Callable[[list[Array]], list[Array]]) -> Any:
         inputs, outputs, constants = (*self._inputs, self._key), listing.outputs, listing.constants
@@ -72,8 +86,11 @@ class Program:
 
     def __call__(self, given: list[Any], key: Callable[[], Any]) -> Any:
         """Run the program on the values that it was made for."""
-        flat = self._compiled.call(jax.tree.leaves(given), key() if self.draws else None, self._constants)
+        flat = self._compiled.call(*self._arguments(given, key))
         return jax.tree.unflatten(self._results, flat)
+
+    def _arguments(self, given: list[Any], key: Callable[[], Any]) -> tuple[Any, ...]:
+        return jax.tree.leaves(given), key() if self.draws else None, self._constants
 
 
 def _laid_out(listing: Listing) -> Listing:

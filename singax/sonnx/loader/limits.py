@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from dataclasses import dataclass, field
 
@@ -9,11 +10,34 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 _MOST_MEMORY = 64 * GIB
 
 
+@functools.cache
 def _memory() -> int:
-    """The memory of this machine, where the system tells."""
+    """The memory that this process may use, where the system tells: what the machine has, less if a limit is set."""
+    return max(min(_MOST_MEMORY, *(found() for found in (_machine, _address_space, _container))), MIB)
+
+
+def _machine() -> int:
     try:
-        return min(_MOST_MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
+        return _MOST_MEMORY
+
+
+def _address_space() -> int:
+    try:
+        import resource
+    except ImportError:
+        return _MOST_MEMORY
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return _MOST_MEMORY if most == resource.RLIM_INFINITY else most
+
+
+def _container() -> int:
+    """The limit of the control group, where it is the root of what the process sees."""
+    try:
+        with open("/sys/fs/cgroup/memory.max") as file:
+            return int(file.read())
+    except (OSError, ValueError):
         return _MOST_MEMORY
 
 
@@ -39,6 +63,9 @@ class Limits:
     """All strings in tensors and attributes together."""
     checksum_bytes: int = 8 * GIB
     """Size of an external file whose checksum is compared."""
+    run_bytes: int = field(default_factory=_memory)
+    """One value of a running model, and all that one of its programs holds at a time, or that is known while it is
+    compiled; by default what the machine has, at most 64 GiB."""
     rank: int = 32
     """Dimensions of one tensor."""
     fields: int = 3_000_000

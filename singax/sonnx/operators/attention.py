@@ -19,6 +19,7 @@ from singax.ops.checks import normal_axis, one_of, same_shape
 from singax.ops.window import wide_dtype
 from singax.sonnx.operators.elementwise import dtype_of
 from singax.sonnx.operators.geometry import affordable
+from singax.sonnx.operators.indices import within
 from singax.sonnx.registry import Call, onnx_operator
 
 Array = Any
@@ -41,6 +42,7 @@ def attention(
     q, *rest = (None if a is None else jnp.asarray(a) for a in (q, k, v, mask, past_key, past_value, lengths))
     k, v, mask, past_key, past_value, lengths = rest
     heads, kv_heads = call.attribute("q_num_heads"), call.attribute("kv_num_heads")
+    within(call, lengths, 0, k.shape[-2], "nonpad_kv_seqlen")
     split, k, v = _by_head(q, heads), _by_head(k, kv_heads), _by_head(v, kv_heads)
     past = 0 if past_key is None else past_key.shape[2]
     mask = _filled(mask, past + k.shape[2])
@@ -179,6 +181,8 @@ def _modified(call: Call, name: str, values: Array) -> Array:
 @onnx_operator("RotaryEmbedding")
 def rotary_embedding(call: Call, x: Array, cos: Array, sin: Array, positions: Array = None) -> Array:
     """Pairs of features rotated by angles that depend on the position."""
+    if positions is not None:
+        within(call, positions, 0, jnp.shape(cos)[0] - 1, "position_ids")
     names = ("interleaved", "num_heads", "rotary_embedding_dim")
     return ops.rotary_embedding(
         *(None if a is None else jnp.asarray(a) for a in (x, cos, sin, positions)),
@@ -243,6 +247,8 @@ def tensor_scatter(call: Call, cache: Array, update: Array, starts: Array = None
     fits = [m == n or (d == axis and m < n) for d, (m, n) in enumerate(zip(update.shape, cache.shape, strict=True))]
     if axis == 0 or not all(fits):
         raise ShapeError(f"expected an update like the cache {cache.shape}. Received: {update.shape}, axis {axis}")
+    if mode == "linear":
+        within(call, starts, 0, length - update.shape[axis], "write_indices")
     first = jnp.zeros(cache.shape[0], int) if starts is None else jnp.asarray(starts)
     places = first[:, None] + jnp.arange(update.shape[axis])
     places = places % length if mode == "circular" else jnp.where(places < 0, length, places)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from singax.errors import ArgumentError
+from singax.sonnx.operators.indices import within
 from singax.sonnx.operators.scores import DOMAIN, computed_on_host, rows
 from singax.sonnx.registry import Call, NeedsHost, onnx_operator
 
@@ -65,6 +66,7 @@ def array_feature_extractor(call: Call, x: Array, columns: Array) -> Array:
     """Some columns of x: (…, columns); a vector is one row."""
     if x.dtype == _STRINGS:
         raise NeedsHost("strings are gathered on the host")
+    within(call, columns, 0, x.shape[-1] - 1, "columns")
     x, columns = jnp.asarray(x), jnp.asarray(columns).reshape(-1)
     found = jnp.take(x, columns, axis=-1, mode="fill" if jnp.issubdtype(x.dtype, jnp.inexact) else "clip")
     return found[None] if x.ndim == 1 else found

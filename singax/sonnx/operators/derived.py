@@ -11,6 +11,7 @@ from typing import Any
 
 from singax import ops
 from singax.ops.operation import Operation
+from singax.sonnx.operators.old_forms import ALIGNED
 from singax.sonnx.registry import Call, Handler, onnx_operator
 
 DERIVED = [
@@ -43,6 +44,12 @@ def derived(operation: Operation) -> Handler:
     return handler
 
 
+def first_opset(op_type: str) -> int:
+    """The first opset in which the operator means what it does today."""
+    return 7 if op_type in ALIGNED else 4 if op_type == "Concat" else 1
+
+
 for _name in DERIVED:
     _operation = ops.operations()[_name]
-    onnx_operator(str(_operation.twin.op_type))(derived(_operation))
+    _type = str(_operation.twin.op_type)
+    onnx_operator(_type, since=first_opset(_type))(derived(_operation))

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from singax.errors import ArgumentError
+from singax.sonnx.operators.indices import within
 from singax.sonnx.operators.integer_products import integer_matmul
 from singax.sonnx.operators.quantized import MICROSOFT, quantized_dynamically
 from singax.sonnx.registry import Call, onnx_operator
@@ -42,6 +43,7 @@ def dynamic_quantize_lstm(
     _check(call, peepholes, len(reverses))
     x = jnp.asarray(x)
     H, (T, N, _) = R.shape[1], x.shape
+    within(call, lengths, 0, T, "sequence_lens")
     zeros = jnp.zeros((len(reverses), N, H), x.dtype)
     h, c = (zeros if state is None else jnp.asarray(state) for state in (h, c))
     results = []

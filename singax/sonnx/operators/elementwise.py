@@ -11,6 +11,7 @@ from jax import lax
 
 from singax import ops
 from singax.errors import ArgumentError
+from singax.sonnx.operators.indices import divisible
 from singax.sonnx.registry import Call, onnx_operator
 
 Array = Any
@@ -22,13 +23,16 @@ def identity(call: Call, x: Array) -> Array:
     return x
 
 
-@onnx_operator("Div")
+@onnx_operator("Div", since=7)
 def div(call: Call, a: Array, b: Array) -> Array:
     """a / b; integers without the fraction, toward zero."""
-    return lax.div(*jnp.broadcast_arrays(a, b)) if is_integer(a) else ops.div(a, b)
+    if not is_integer(a):
+        return ops.div(a, b)
+    divisible(call, a, b)
+    return lax.div(*jnp.broadcast_arrays(a, b))
 
 
-@onnx_operator("Pow")
+@onnx_operator("Pow", since=7)
 def power(call: Call, a: Array, b: Array) -> Array:
     """a to the power b, in the dtype of a."""
     dtype = a.dtype
@@ -40,6 +44,8 @@ def power(call: Call, a: Array, b: Array) -> Array:
 @onnx_operator("Mod")
 def mod(call: Call, a: Array, b: Array) -> Array:
     """The remainder: with the divisor's sign, or as C's fmod."""
+    if is_integer(a):
+        divisible(call, a, b)
     return jnp.fmod(a, b) if call.attribute("fmod", 0) else jnp.mod(a, b)
 
 
@@ -89,7 +95,7 @@ def is_inf(call: Call, x: Array) -> Array:
     return found | jnp.isneginf(x) if call.attribute("detect_negative", 1) else found
 
 
-@onnx_operator("Selu")
+@onnx_operator("Selu", since=6)
 def selu(call: Call, x: Array) -> Array:
     """γ (x or α (eˣ − 1))."""
     alpha = call.attribute("alpha", 1.67326319217681884765625)
@@ -145,11 +151,12 @@ def is_integer(x: Any) -> bool:
     return bool(jnp.issubdtype(x.dtype, jnp.integer))
 
 
-def dtype_of(code: int) -> np.dtype:
-    """The NumPy dtype of ONNX's number for it; object for strings."""
-    from onnx import helper
+def dtype_of(code: int | str) -> np.dtype:
+    """The NumPy dtype of ONNX's number for it, or of its name; object for strings."""
+    from onnx import TensorProto, helper
 
     try:
-        return np.dtype(helper.tensor_dtype_to_np_dtype(int(code)))
-    except KeyError:
+        number = TensorProto.DataType.Value(code) if isinstance(code, str) else int(code)
+        return np.dtype(helper.tensor_dtype_to_np_dtype(number))
+    except (KeyError, ValueError):
         raise ArgumentError(f"unknown dtype of ONNX. Received: {code!r}") from None

@@ -60,18 +60,28 @@ def linear_classifier(call: Call, x: Array) -> tuple[Array, Array]:
 
 
 def _kernel(call: Call, x: Array, vectors: np.ndarray) -> Array:
-    """The kernel between the rows of x and the vectors: (N, vectors)."""
+    """The kernel, not a linear one, between the rows of x and the vectors: (N, vectors)."""
     kind = call.attribute("kernel_type", "LINEAR")
     gamma, coef, degree = (*(call.attribute("kernel_params") or []), 0.0, 0.0, 0.0)[:3]
     if kind not in _KERNELS:
         raise ArgumentError(f"expected a kernel_type among {', '.join(_KERNELS)}. Received: {kind!r}")
     products = _product(x, vectors)
-    if kind == "LINEAR":
-        return products
     if kind == "RBF":
         return jnp.exp(-gamma * jnp.sum(jnp.square(x[:, None] - vectors), axis=2))
     bent = gamma * products + coef
     return jnp.tanh(bent) if kind == "SIGMOID" else bent**degree
+
+
+def _weighted(call: Call, x: Array, vectors: np.ndarray, weights: np.ndarray) -> Array:
+    """Σ weight · kernel(x, vector) over the vectors: (N, columns of the weights).
+
+    For a linear kernel the vectors are added up beforehand, in float64: the sum over thousands of them cancels.
+    """
+    if len(vectors) != len(weights):
+        raise ArgumentError(f"expected {len(vectors)} coefficients. Received: {len(weights)}")
+    if call.attribute("kernel_type", "LINEAR") != "LINEAR":
+        return _kernel(call, x, vectors) @ weights
+    return _product(x, (weights.astype(np.float64).T @ vectors.astype(np.float64)).astype(np.float32))
 
 
 @onnx_operator("SVMRegressor", domain=DOMAIN)
@@ -80,8 +90,8 @@ def svm_regressor(call: Call, x: Array) -> Array:
     supports, weights, rho = call.attribute("n_supports", 0), _floats(call, "coefficients"), _floats(call, "rho")
     x = matrix(x)
     if supports:
-        kernel = _kernel(call, x, _table(_floats(call, "support_vectors"), supports, "support_vectors"))
-        scores = _product(kernel, weights.reshape(1, -1)) + rho[0]
+        vectors = _table(_floats(call, "support_vectors"), supports, "support_vectors")
+        scores = _weighted(call, x, vectors, weights.reshape(-1, 1)) + rho[0]
     else:
         scores = _product(x, weights.reshape(1, -1)) + rho[0]
     if call.attribute("one_class", 0):
@@ -117,7 +127,7 @@ def _of_a_pair(score: Array, name: str, positive: bool) -> Array:
 def _pairs(call: Call, x: Array, sizes: np.ndarray) -> Array:
     """The scores of all pairs of classes: (N, pairs). Each pair uses the support vectors of its two classes."""
     count, total = len(sizes), int(sizes.sum())
-    kernel = _kernel(call, x, _table(_floats(call, "support_vectors"), total, "support_vectors"))
+    vectors = _table(_floats(call, "support_vectors"), total, "support_vectors")
     weights = _table(_floats(call, "coefficients"), count - 1, "coefficients")
     if weights.shape[1] != total:
         raise ArgumentError(f"expected {count - 1} × {total} coefficients. Received: {weights.size}")
@@ -125,7 +135,7 @@ def _pairs(call: Call, x: Array, sizes: np.ndarray) -> Array:
     for i in range(count):
         for j in range(i + 1, count):
             columns.append(np.where(owner == i, weights[j - 1], np.where(owner == j, weights[i], 0)))
-    return kernel @ np.stack(columns, axis=1) + _floats(call, "rho")[: len(columns)]
+    return _weighted(call, x, vectors, np.stack(columns, axis=1)) + _floats(call, "rho")[: len(columns)]
 
 
 def _votes(scores: Array, count: int) -> Array:

@@ -19,6 +19,7 @@ from singax.ops.window import wide_dtype
 from singax.sonnx.operators import shapes
 from singax.sonnx.operators.convolution import conv
 from singax.sonnx.operators.geometry import affordable
+from singax.sonnx.operators.indices import fill_mode, in_range, within
 from singax.sonnx.operators.quantized import MICROSOFT
 from singax.sonnx.operators.vision import grid_sample
 from singax.sonnx.registry import Call, onnx_operator
@@ -156,11 +157,17 @@ def embed_layer_norm(
 ) -> tuple[Array, Array, Array]:
     """The normalised sum of the embeddings of words, places and segments; how many tokens each mask has; the sum."""
     length = np.shape(ids)[1]
-    total = jnp.asarray(words)[ids] + jnp.asarray(places)[np.arange(length)[None] if positions is None else positions]
+    total = _embedded(call, words, ids, "input_ids")
+    total = total + _embedded(call, places, np.arange(length)[None] if positions is None else positions, "position_ids")
     if segments is not None:
-        total = total + jnp.asarray(kinds)[segments]
+        total = total + _embedded(call, kinds, segments, "segment_ids")
     count = jnp.zeros(np.shape(ids)[0], np.int32) if mask is None else jnp.sum(jnp.asarray(mask), 1, dtype=np.int32)
     return _normalized(call, total, scale, shift)[0], count, total
+
+
+def _embedded(call: Call, rows: Array, ids: Array, what: str) -> Array:
+    """A row for each id."""
+    return jnp.take(jnp.asarray(rows), in_range(call, ids, np.shape(rows)[0], what), 0, mode=fill_mode(call))
 
 
 @onnx_operator("Inverse", domain=MICROSOFT)
@@ -194,9 +201,11 @@ def rotary_embedding(call: Call, x: Array, positions: Array, cos: Array, sin: Ar
     """Pairs of features rotated by the angles of their positions, which may be given by the first of them."""
     if call.attribute("is_packed_batching", 0) or call.attribute("scale", 1.0) not in (0.0, 1.0):
         raise ArgumentError("expected no packed batches and no scale. Received: one of them")
+    length = np.shape(x)[-2]
+    first = np.size(positions) == 1 and np.ndim(positions) == 1
+    within(call, positions, 0, np.shape(cos)[0] - (length if first else 1), "position_ids")
     x, positions = jnp.asarray(x), jnp.asarray(positions)
-    length = x.shape[-2]
-    if positions.size == 1 and positions.ndim == 1:
+    if first:
         positions = jnp.broadcast_to(positions + np.arange(length), (x.shape[0], length))
     rotated = call.attribute("rotary_embedding_dim", 0)
     heads = call.attribute("num_heads", 0) or (x.shape[-1] // (2 * cos.shape[1]) if x.ndim == 3 else 0)

@@ -14,6 +14,7 @@ from singax import ops
 from singax.errors import ShapeError
 from singax.ops.window import Sizes, Window
 from singax.sonnx.operators.geometry import affordable, check_ranks, integral, pads_of, sliding, spatial
+from singax.sonnx.operators.indices import within
 from singax.sonnx.registry import Call, onnx_operator
 
 Array = Any
@@ -122,6 +123,7 @@ def max_unpool(call: Call, x: Array, indices: Array, _: Array = None) -> Array:
     rows = zip(x.shape[2:], kernel, spatial(call, "strides", len(kernel)), pads_of(call, len(kernel)), strict=True)
     inferred = affordable("a result", (*x.shape[:2], *((n - 1) * s + k - sum(pads) for n, k, s, pads in rows)))
     flat = jnp.zeros(math.prod(inferred), x.dtype)
+    within(call, indices, 0, flat.size - 1, "indices")
     y = flat.at[jnp.asarray(indices).reshape(-1)].set(x.reshape(-1), mode="drop").reshape(inferred)
     wanted = affordable("a result", call.ints(2, "", list(inferred)))
     if len(wanted) != y.ndim or wanted[:2] != y.shape[:2]:

@@ -121,7 +121,9 @@ def quantized_dynamically(x: Array) -> tuple[Array, Array, Array]:
     """What DynamicQuantizeLinear computes: q, scale and zero point."""
     x = jnp.asarray(x)
     high, low = jnp.maximum(jnp.max(x, initial=0), 0), jnp.minimum(jnp.min(x, initial=0), 0)
-    scale = jnp.where(high == low, 1, (high - low) / jnp.asarray(255, x.dtype))
+    flat = high == low
+    steps = jnp.where(flat, 1, 255).astype(x.dtype)  # not a constant: XLA would multiply by 1/255, an ulp off
+    scale = jnp.where(flat, 1, (high - low) / steps)
     zero_point = jnp.rint(jnp.clip(-low / scale, 0, 255))
     q = jnp.clip(jnp.rint(x / scale) + zero_point, 0, 255)
     return q.astype(np.uint8), scale.astype(x.dtype), zero_point.astype(np.uint8)

@@ -14,6 +14,7 @@ from singax.errors import ArgumentError, ShapeError
 from singax.ops.checks import one_of
 from singax.ops.recurrent import in_directions
 from singax.ops.recurrent_scan import scan_steps
+from singax.sonnx.operators.indices import within
 from singax.sonnx.registry import Call, onnx_operator
 
 Array = Any
@@ -107,6 +108,7 @@ def _laid_out(call: Call, run: Callable[..., Any], given: Any, states: Any) -> A
     one_of(call.node.op_type, "direction", direction, tuple(_DIRECTIONS))
     arrays: list[Any] = [None if a is None else jnp.asarray(a) for a in given]
     x, *weights = arrays
+    within(call, given[-1], 0, x.shape[1 if call.attribute("layout", 0) else 0], "sequence_lens")
     states = [None if s is None else jnp.asarray(s) for s in states]
     size = call.attribute("hidden_size")
     if size is not None and weights[1].shape[-1] != size:

@@ -22,12 +22,12 @@ _OURS |= {"ReduceMin": ops.reduce_min, "ReduceProd": ops.reduce_prod}
 
 @onnx_operator("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 def reduce(call: Call, x: Array, _: Array = None) -> Array:
-    """Over axes, over all if there are none."""
+    """Over axes, over all if there are none. The dtype stays: JAX would add 32-bit integers in 64 bits."""
     if not np.size(x) and call.node.op_type in _NEUTRAL:
         return _reduced(call, x, lambda x, **k: _reduced_empty(call.node.op_type, x, **k))
     if x.dtype == bool:
         return _reduced(call, x.astype(np.uint8), _OURS[call.node.op_type]).astype(bool)
-    return _reduced(call, x, _OURS[call.node.op_type])
+    return _reduced(call, x, _OURS[call.node.op_type]).astype(x.dtype)
 
 
 _NEUTRAL = {"ReduceMax": (jnp.max, "min"), "ReduceMin": (jnp.min, "max")}
@@ -48,7 +48,7 @@ def _reduced_empty(op_type: str, x: Array, *, axes: Any, keepdims: bool) -> Arra
 @onnx_operator("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
 def reduce_composed(call: Call, x: Array, _: Array = None) -> Array:
     """Norms, and logarithms of sums."""
-    return _reduced(call, x, _COMPOSED[call.node.op_type])
+    return _reduced(call, x, _COMPOSED[call.node.op_type]).astype(x.dtype)
 
 
 def _l2(x: Array, **options: Any) -> Array:
@@ -80,7 +80,8 @@ def _reduced(call: Call, x: Array, function: Callable[..., Array]) -> Array:
             return _not_reduced(call, x)
         axes = None
     x = jnp.asarray(x)
-    return function(x, axes=None if axes is None else tuple(axes), keepdims=bool(call.attribute("keepdims", 1)))
+    made = function(x, axes=None if axes is None else tuple(axes), keepdims=bool(call.attribute("keepdims", 1)))
+    return made.astype(x.dtype)  # JAX sums integers in its default dtype, ONNX in that of x
 
 
 def _not_reduced(call: Call, x: Array) -> Array:

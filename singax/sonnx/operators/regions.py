@@ -14,6 +14,7 @@ from singax.errors import ShapeError
 from singax.ops.checks import one_of
 from singax.ops.window import wide_dtype
 from singax.sonnx.operators.geometry import affordable
+from singax.sonnx.operators.indices import within
 from singax.sonnx.registry import Call, NeedsHost, onnx_operator
 
 Array = Any
@@ -30,6 +31,7 @@ def max_roi_pool(call: Call, x: Array, rois: Array) -> Array:
         raise ShapeError(f"expected images (N, C, H, W) and rois (R, 5). Received: {x.shape} and {rois.shape}")
     affordable("a result", (rois.shape[0], x.shape[1], height, width))
     affordable("a region", (x.shape[1], height, *x.shape[2:]))
+    within(call, rois[:, 0], 0, x.shape[0] - 1, "numbers of images")
     wide = rois.astype(wide_dtype(rois.dtype))
     corners = jnp.trunc(wide[:, 1:] * call.attribute("spatial_scale", 1.0) + jnp.where(wide[:, 1:] < 0, -0.5, 0.5))
 
@@ -81,6 +83,7 @@ def _roi_align(call: Call, x: Array, rois: Array, numbers: Array, transform: str
         raise ShapeError(f"expected images (N, C, H, W) and rois (R, 4). Received: {x.shape} and {np.shape(rois)}")
     sizes = (call.attribute("output_height", 1), call.attribute("output_width", 1))
     affordable("a result", (np.shape(rois)[0], x.shape[1], *sizes))
+    within(call, numbers, 0, x.shape[0] - 1, "batch_indices")
     most = _most_samples(call, x.shape[2:], sizes, mode)
     wide, half = jnp.asarray(rois, wide_dtype(rois.dtype)), transform == "half_pixel"
     corners = wide * call.attribute("spatial_scale", 1.0) - (0.5 if half else 0.0)

@@ -96,8 +96,9 @@ def computed_on_host(x: Array, why: str) -> None:
 
 
 def labelled(x: Array, places: Array, labels: Sequence[Any], strings: bool) -> Array:
-    """The labels at these places; strings only where x has numbers."""
+    """The labels at these places; strings only where x and the places have numbers."""
     if not strings:
         return jnp.asarray(np.asarray(labels, np.int64))[places]
     computed_on_host(x, "the labels are strings")
+    computed_on_host(places, "the labels are strings")
     return np.asarray(labels, object)[np.asarray(places)]

@@ -11,7 +11,10 @@ from jax import lax
 
 from singax import ops
 from singax.errors import ArgumentError, ShapeError
+from singax.ops.checks import one_of
+from singax.sonnx.importer.budget import MOST_FOLDED
 from singax.sonnx.operators.elementwise import dtype_of
+from singax.sonnx.operators.indices import fill_mode, in_range, within
 from singax.sonnx.registry import Call, NeedsHost, onnx_operator
 
 Array = Any
@@ -95,7 +98,7 @@ def expand(call: Call, x: Array, _: Array) -> Array:
     return jnp.broadcast_to(x, np.broadcast_shapes(np.shape(x), tuple(wanted)))
 
 
-@onnx_operator("Tile")
+@onnx_operator("Tile", since=6)
 def tile(call: Call, x: Array, *_: Array) -> Array:
     """x repeated along each axis."""
     return jnp.tile(x, tuple(call.ints(1, "repeats")))
@@ -124,7 +127,7 @@ def arange(call: Call, start: Array, limit: Array, delta: Array) -> Array:
     if step == 0:
         raise ArgumentError("expected a delta that is not 0. Received: 0")
     count = max(int(np.ceil((last.astype(np.float64) - first.astype(np.float64)) / step.astype(np.float64))), 0)
-    return first + np.arange(count, dtype=first.dtype) * step
+    return first + (np if count <= MOST_FOLDED else jnp).arange(count, dtype=first.dtype) * step
 
 
 @onnx_operator("Slice", since=1)
@@ -165,6 +168,8 @@ def split(call: Call, x: Array, _: Array = None) -> tuple[Array, ...]:
     length = np.shape(x)[axis]
     if sizes is None:
         count = call.attribute("num_outputs", call.outputs)
+        if count != call.outputs:
+            raise ArgumentError(f"expected num_outputs {call.outputs}, as there are outputs. Received: {count}")
         each = -(-length // count)
         sizes = [max(min(each, length - k * each), 0) for k in range(count)]
     if sum(sizes) != length:
@@ -174,23 +179,18 @@ def split(call: Call, x: Array, _: Array = None) -> tuple[Array, ...]:
 
 @onnx_operator("Gather")
 def gather(call: Call, x: Array, indices: Array) -> Array:
-    """Entries along an axis; negative ones count from the end, those out of range raise where that is known."""
+    """Entries along an axis; negative ones count from the end, those out of range raise (or see `fill_mode`)."""
     axis = call.attribute("axis", 0)
-    return jnp.take(x, in_range(call, indices, np.shape(x)[axis]), axis, mode="clip")
+    return jnp.take(x, in_range(call, indices, np.shape(x)[axis]), axis, mode=fill_mode(call))
 
 
 @onnx_operator("GatherElements")
 def gather_elements(call: Call, x: Array, indices: Array) -> Array:
-    """One entry along the axis for each index."""
-    axis = call.attribute("axis", 0)
-    return jnp.take_along_axis(jnp.asarray(x), in_range(call, indices, np.shape(x)[axis]), axis, mode="clip")
-
-
-def in_range(call: Call, indices: Array, length: int) -> Array:
-    """Indices from 0; raises for one that is out of range, where that can be known."""
-    if isinstance(indices, np.ndarray) and indices.size and (indices.min() < -length or indices.max() >= length):
-        raise ArgumentError(f"expected indices from {-length} to {length - 1}. Received: {indices.reshape(-1)[:8]}")
-    return jnp.where(indices < 0, indices + length, indices)
+    """One entry along the axis for each index; along other axes there may be fewer indices than entries."""
+    axis = call.attribute("axis", 0) % np.ndim(x)
+    places = in_range(call, indices, np.shape(x)[axis])
+    cut = tuple(slice(None) if at == axis else slice(size) for at, size in enumerate(np.shape(indices)))
+    return jnp.take_along_axis(jnp.asarray(x)[cut], places, axis, mode=fill_mode(call))
 
 
 @onnx_operator("GatherND")
@@ -203,7 +203,7 @@ def gather_nd(call: Call, x: Array, indices: Array) -> Array:
     lead = [
         jnp.arange(n).reshape((-1, *[1] * (np.ndim(indices) - 2 - k))) for k, n in enumerate(np.shape(indices)[:batch])
     ]
-    return jnp.asarray(x)[(*lead, *parts)]
+    return jnp.asarray(x).at[(*lead, *parts)].get(mode=fill_mode(call))
 
 
 @onnx_operator("ScatterElements", "Scatter")
@@ -228,16 +228,25 @@ def _combined(at: Any, updates: Array, reduction: str) -> Array:
     return {"none": at.set, "add": at.add, "mul": at.mul, "min": at.min, "max": at.max}[reduction](updates)
 
 
-@onnx_operator("OneHot")
+@onnx_operator("OneHot", since=9)
+def one_hot_from_zero(call: Call, indices: Array, depth: Array, values: Array) -> Array:
+    """A new axis with the on-value at the index; before opset 11 a negative index is on nowhere."""
+    return _one_hot(call, jnp.asarray(indices).astype(np.int64), values)
+
+
+@onnx_operator("OneHot", since=11)
 def one_hot(call: Call, indices: Array, depth: Array, values: Array) -> Array:
-    """A new axis with the on-value at the index; an index out of range is on nowhere."""
-    count = int(call.static(1).reshape(()))
+    """A new axis with the on-value at the index, from the end if it is negative; one out of range is on nowhere."""
+    count, index = int(call.static(1).reshape(-1)[0]), jnp.asarray(indices).astype(np.int64)
+    return _one_hot(call, jnp.where((index < 0) & (index >= -count), index + count, index), values)
+
+
+def _one_hot(call: Call, index: Array, values: Array) -> Array:
+    count = int(call.static(1).reshape(-1)[0])
     axis = call.attribute("axis", -1)
-    axis = axis + np.ndim(indices) + 1 if axis < 0 else axis
-    places = jnp.arange(count).reshape([-1 if k == axis else 1 for k in range(np.ndim(indices) + 1)])
-    index = jnp.expand_dims(jnp.asarray(indices), axis).astype(np.int64)
-    index = jnp.where((index < 0) & (index >= -count), index + count, index)
-    return jnp.where(index == places, values[1], values[0])
+    axis = axis + index.ndim + 1 if axis < 0 else axis
+    places = jnp.arange(count).reshape([-1 if k == axis else 1 for k in range(index.ndim + 1)])
+    return jnp.where(jnp.expand_dims(index, axis) == places, values[1], values[0])
 
 
 @onnx_operator("Trilu")
@@ -256,6 +265,7 @@ def pad(call: Call, x: Array, *_: Array) -> Array:
     both = [(0, 0)] * rank
     for k, axis in enumerate(axes):
         both[axis] = (pads[k], pads[len(axes) + k])
+    call.evaluator.budget.admit(call.node, [n + a + b for n, (a, b) in zip(np.shape(x), both, strict=True)], x.dtype)
     value = call.inputs[2] if len(call.inputs) > 2 and call.inputs[2] is not None else call.attribute("value", 0.0)
     return padded(x, both, call.attribute("mode", "constant"), value)
 
@@ -266,7 +276,26 @@ def padded(x: Array, both: list[tuple[int, int]], mode: str, value: Any = 0) -> 
     if mode == "constant":
         return lax.pad(x, jnp.asarray(value, x.dtype).reshape(()), [(a, b, 0) for a, b in both])
     cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, both, strict=True))
-    return jnp.pad(x[cut], [(max(a, 0), max(b, 0)) for a, b in both], mode=mode)
+    x, more = x[cut], [(max(a, 0), max(b, 0)) for a, b in both]
+    if all(max(pair) < max(n, 2) for n, pair in zip(x.shape, more, strict=True)):
+        return jnp.pad(x, more, mode=mode)
+    for axis, pair in enumerate(more):
+        x = jnp.take(x, _places(x.shape[axis], pair, mode), axis)
+    return x
+
+
+def _places(size: int, pair: tuple[int, int], mode: str) -> Array:
+    """Which entry of an axis stands at each place of the padded one, however often they repeat."""
+    one_of("Pad", "mode", mode, ("reflect", "edge", "wrap"))
+    if not size:
+        raise ShapeError(f"expected entries to repeat along an axis. Received: pads {pair} for none")
+    places = jnp.arange(-pair[0], size + pair[1])
+    if mode == "edge":
+        return jnp.clip(places, 0, size - 1)
+    if mode == "wrap":
+        return places % size
+    turn = max(2 * size - 2, 1)
+    return jnp.minimum(places % turn, (-places) % turn)
 
 
 @onnx_operator("NonZero", "Unique", "Compress", "NonMaxSuppression")
@@ -280,6 +309,7 @@ def reverse_sequence(call: Call, x: Array, lengths: Array) -> Array:
     """The first entries along the time axis reversed, as many as each batch entry's length says."""
     batch, time = call.attribute("batch_axis", 1), call.attribute("time_axis", 0)
     moved = jnp.moveaxis(x, (batch, time), (0, 1))
+    within(call, lengths, 0, moved.shape[1], "sequence_lens")
     steps = jnp.arange(moved.shape[1])
     index = jnp.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
     found = jnp.take_along_axis(moved, index.reshape(*index.shape, *[1] * (moved.ndim - 2)), 1)
