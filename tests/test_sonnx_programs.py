@@ -246,6 +246,16 @@ def test_images_with_their_channels_last_are_the_same() -> None:
         np.testing.assert_allclose(lying.plain(atom), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_program_that_convolves_and_draws() -> None:
+    def function(given: list[Array], key: Any, held: dict[str, Array]) -> Array:
+        x = given[0] + jax.random.uniform(key, given[0].shape)
+        return lax.conv_general_dilated(x, held["W"], (1, 1), "SAME")
+
+    x, W, key = normal(2, 3, 4, 4), normal(3, 3, 3, 3), jax.random.key(5)
+    made = program(function, [x], Derived({"W": W}), ["W"])
+    np.testing.assert_allclose(made([x], lambda: key), function([x], key, {"W": W}), rtol=1e-4, atol=1e-5)
+
+
 def test_a_program_without_convolution_stays_as_it_is() -> None:
     assert not convolves(listed(jax.make_jaxpr(lambda x: x @ x)(ones(3, 3))))
 
