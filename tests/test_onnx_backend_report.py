@@ -43,6 +43,7 @@ def test_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "MOST_KNOWN_ELEMENTS", 2)
     assert form(model("Neg", "NonZero")) == form(model("NonZero", "Neg")) == "host"
     monkeypatch.setattr(pieces, "MOST_NODES", 1)
+    monkeypatch.setattr(pieces, "NODES_OF_A_PART", 1)
     assert form(model("Neg", "Abs")) == "several"
 
 

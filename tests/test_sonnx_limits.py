@@ -110,7 +110,7 @@ def test_a_limit_is_a_setting() -> None:
     with pytest.raises(ModelFileError, match=r"culprit.*Limits.run_bytes"):
         prepare(made, limits=SMALL).run([ones(1)])
     with pytest.raises(ModelFileError, match=r"culprit.*Limits.run_bytes"):
-        SONNXModel(made, SMALL).forward(ones(1))
+        SONNXModel(made, limits=SMALL).forward(ones(1))
     assert SONNXModel(made).forward(ones(1))[0].shape == (1 << 19,)
 
 

@@ -266,18 +266,18 @@ def test_label_encoder_of_numbers() -> None:
 def test_label_encoder_of_strings() -> None:
     places = np.asarray([1, 5, 0])
     lists = {"keys_strings": ["a", "b"], "values_int64s": [5, 6], "default_int64": -3}
-    compare("LabelEncoder", [WORDS], INT64, version=2, **lists)
+    compare("LabelEncoder", [WORDS], INT64, compiled=False, version=2, **lists)
     lists = {"keys_int64s": [1, 0], "values_strings": ["u", "v"]}
     compare("LabelEncoder", [places], STRING, version=2, compiled=False, **lists)
-    compare("LabelEncoder", [WORDS], INT64, version=1, classes_strings=["a", "b"], default_int64=7)
+    compare("LabelEncoder", [WORDS], INT64, compiled=False, version=1, classes_strings=["a", "b"], default_int64=7)
     options = {"classes_strings": ["a", "b"], "default_string": "none"}
     compare("LabelEncoder", [places], STRING, version=1, compiled=False, **options)
-    compare("OneHotEncoder", [WORDS], FLOAT, cats_strings=["a", "b"])
+    compare("OneHotEncoder", [WORDS], FLOAT, compiled=False, cats_strings=["a", "b"])
 
 
 def test_category_mapper() -> None:
     lists = {"cats_strings": ["a", "b"], "cats_int64s": [3, 4]}
-    compare("CategoryMapper", [WORDS], INT64, default_int64=8, **lists)
+    compare("CategoryMapper", [WORDS], INT64, compiled=False, default_int64=8, **lists)
     compare("CategoryMapper", [np.asarray([3, 9])], STRING, default_string="q", compiled=False, **lists)
 
 

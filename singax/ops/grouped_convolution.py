@@ -53,6 +53,8 @@ def plain_conv(x: Array, W: Array, found: Window, groups: int = 1) -> Array:
 @functools.partial(jax.checkpoint, prevent_cse=False, static_argnums=(2, 3))  # the gradient slices x again
 def _by_places(x: Array, W: Array, found: Window, groups: int) -> Array:
     """The sum, over the places of the kernel, of a strided slice of x times one value for each pair of channels."""
+    if W.shape[0] == groups == x.shape[1]:
+        return _by_places_of_one(x, W, found)
     sizes = found.output_size(x.shape[2:])
     x = jnp.pad(x, ((0, 0), (0, 0), *found.padding))
     x = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
@@ -60,6 +62,15 @@ def _by_places(x: Array, W: Array, found: Window, groups: int) -> Array:
     places = np.ndindex(*found.kernel)
     y = functools.reduce(jnp.add, [_product(_slice(x, place, sizes, found), W[..., *place]) for place in places])
     return y.reshape(x.shape[0], -1, *sizes)
+
+
+def _by_places_of_one(x: Array, W: Array, found: Window) -> Array:
+    """`_by_places` with one kernel for each channel."""
+    sizes, ones = found.output_size(x.shape[2:]), (1,) * len(found.kernel)
+    x = jnp.pad(x, ((0, 0), (0, 0), *found.padding))
+    places = np.ndindex(*found.kernel)
+    parts = [_slice(x, place, sizes, found) * W[:, 0, *place].reshape(1, -1, *ones) for place in places]
+    return functools.reduce(jnp.add, parts)
 
 
 def _product(x: Array, W: Array) -> Array:
@@ -70,7 +81,8 @@ def _product(x: Array, W: Array) -> Array:
 
 
 def _slice(x: Array, place: Sizes, sizes: Sizes, found: Window) -> Array:
-    """What the kernel's place sees of x (N, G, C, …), one value for each window."""
+    """What the kernel's place sees of x (N, G, C, …) or (N, C, …), one value for each window."""
+    rest = x.shape[: x.ndim - len(sizes)]
     first = [u * hole for u, hole in zip(place, found.dilation, strict=True)]
     last = [start + (n - 1) * step + 1 for start, n, step in zip(first, sizes, found.stride, strict=True)]
-    return lax.slice(x, (0, 0, 0, *first), (*x.shape[:3], *last), (1, 1, 1, *found.stride))
+    return lax.slice(x, (*(0 for _ in rest), *first), (*rest, *last), (*(1 for _ in rest), *found.stride))

@@ -31,6 +31,8 @@ from jax.custom_derivatives import SymbolicZero
 from singax.ops.recurrent_cells import Arrays, Cell
 
 Array = jax.Array
+_FEW_ROWS = 4
+"""Up to this batch a step of a forward pass waits for its weights: those of the input are then read only once."""
 Step = Callable[[Arrays, Any], tuple[Arrays, Any]]
 
 
@@ -58,7 +60,10 @@ def run_cell(
     cell: Cell, reverse: bool, x: Array, W: Array, R: Array, b: Array, state: Arrays, running: Array | None
 ) -> tuple[Array, Arrays]:
     """All outputs (T, B, H) and the last state, for x (T, B, in), W (G, in), R (G, H) and b (2 · G,)."""
-    gates = _gates(cell, W, R, b)
+    if x.shape[1] <= _FEW_ROWS:
+        x, gates = _product(x, W) + jnp.split(b, 2)[0], _gates_after(cell, R, b)
+    else:
+        gates = _gates(cell, W, R, b)
 
     def step(state: Arrays, x: Array) -> tuple[Arrays, None]:
         return cell.step(gates(x, state[0]), state)[0], None
@@ -93,6 +98,14 @@ def _gates(cell: Cell, W: Array, R: Array, b: Array) -> Callable[[Array, Array],
         return lambda x, h: (jnp.concatenate([x, h], axis=1) @ both + bias,)
     W, R = W.T, R.T
     return lambda x, h: (x @ W + of_input, h @ R + of_state)
+
+
+def _gates_after(cell: Cell, R: Array, b: Array) -> Callable[[Array, Array], Arrays]:
+    """What makes the gates of a step of its state and what the input gives, which has been computed for all steps."""
+    R, of_state = R.T, jnp.split(b, 2)[1]
+    if cell.joined:
+        return lambda gates, h: (gates + (h @ R + of_state),)
+    return lambda gates, h: (gates, h @ R + of_state)
 
 
 def _moved(cell: Cell, x: Array, before: Array, W: Array, tangents: Any) -> list[Array]:

@@ -74,11 +74,18 @@ class Call:
             return default
         if isinstance(value, np.ndarray):
             return value
-        known = self.evaluator.known_value(self.node.inputs[position], value, self.scope)
+        known = self.known(position)
         if known is None:
             name = self.node.inputs[position]
             raise NeedsHost(f"the value of {name!r} must be known while compiling", (name,))
         return known
+
+    def known(self, position: int) -> np.ndarray | None:
+        """The value of an input that does not depend on data, None for another one."""
+        value = self.inputs[position]
+        if isinstance(value, np.ndarray):
+            return value
+        return self.evaluator.known_value(self.node.inputs[position], value, self.scope)
 
     def ints(self, position: int, name: str, default: Any = None) -> list[int] | Any:
         """Integers from an input, or from the attribute `name` where older opsets have it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -101,19 +102,32 @@ class Growth:
             refuse(self.node.where, self.most, f"{found} after {trip + 1} trips")
 
 
-def check_program(where: str, jitted: Any, arguments: Any, most: int, culprit: Callable[[], Any]) -> None:
-    """Trace and compile a program, unless it needs too much memory.
+@dataclass(frozen=True)
+class Allowance:
+    """What one program may take: values are measured once it is traced, all that it keeps once it is compiled.
 
-    `culprit` is called where a value is too large: it traces again and raises for the node that makes it, if it can.
+    `culprit(*arguments)` traces the program again where a value is too large, and raises for the node that makes it, if
+    it can.
     """
-    found = jitted.trace(arguments)
-    if (size := largest(found.jaxpr)) > most:
-        culprit()
-        refuse(where, most, f"{size} for one value")
-    memory = found.lower().compile().memory_analysis()
-    needed = 0 if memory is None else memory.temp_size_in_bytes + memory.output_size_in_bytes
-    if needed > most:
-        refuse(where, most, f"{needed} for its results and what it keeps meanwhile")
+
+    where: str
+    most: int
+    culprit: Callable[..., Any]
+
+    def check_values(self, program: ClosedJaxpr, *arguments: Any) -> None:
+        """Raise `ModelFileError` if a value of a traced program is too large."""
+        if (size := largest(program)) > self.most:
+            self.culprit(*arguments)
+            refuse(self.where, self.most, f"{size} for one value")
+
+    def compiled(self, function: Any, *arguments: Any) -> Any:
+        """Compile a jitted function; raises `ModelFileError` if results and temporaries are too large together."""
+        made = function.lower(*arguments).compile()
+        memory = made.memory_analysis()
+        needed = 0 if memory is None else memory.temp_size_in_bytes + memory.output_size_in_bytes
+        if needed > self.most:
+            refuse(self.where, self.most, f"{needed} for its results and what it keeps meanwhile")
+        return made
 
 
 @contextmanager

@@ -86,7 +86,7 @@ class Evaluator:
     def _results(self, node: Node, inputs: list[Any], scope: Scope, opsets: Mapping[str, int]) -> Sequence[Any]:
         function = self.model.function(node)
         if function is not None:
-            return self._call(function, node, inputs, opsets)
+            return self._call(function, node, inputs, scope, opsets)
         results = self._computed(node, inputs, scope, opsets)
         self.budget.check(node, inputs, results)
         return results
@@ -149,17 +149,31 @@ class Evaluator:
             text = (str(error).splitlines() or [""])[0].removeprefix("expected ")
             raise ModelFileError("", call.node.where, "inputs", text, described(call.inputs)) from error
 
-    def _call(self, function: Function, node: Node, inputs: list[Any], opsets: Mapping[str, int]) -> list[Any]:
+    def _call(
+        self, function: Function, node: Node, inputs: list[Any], scope: Scope, opsets: Mapping[str, int]
+    ) -> list[Any]:
         given = {**function.attributes, **node.attributes}
         values = dict(zip(function.inputs, [*inputs, *[None] * len(function.inputs)], strict=False))
-        scope = Scope({"": None, **values})
-        for inner in function.nodes:
-            try:
-                self.node(with_attributes(inner, given), scope, {**opsets, **function.opsets})
-            except NeedsHost as cause:
-                cause.names = outside_call(function, node, cause.names)
-                raise
-        return [scope.values.get(name) for name in function.outputs]
+        body = Scope({"": None, **values})
+        with self._known_inside(function, node, inputs, scope):
+            for inner in function.nodes:
+                try:
+                    self.node(with_attributes(inner, given), body, {**opsets, **function.opsets})
+                except NeedsHost as cause:
+                    cause.names = outside_call(function, node, cause.names)
+                    raise
+        return [body.values.get(name) for name in function.outputs]
+
+    @contextmanager
+    def _known_inside(self, function: Function, node: Node, inputs: list[Any], scope: Scope) -> Iterator[None]:
+        """Inside a function, names are its own: its inputs are known where those of the call are."""
+        pairs = zip(function.inputs, node.inputs, inputs, strict=False)
+        found = {inner: self.known_value(name, value, scope) for inner, name, value in pairs if name in self.known}
+        outer, self.known = self.known, {name: value for name, value in found.items() if value is not None}
+        try:
+            yield
+        finally:
+            self.known = outer
 
     @contextmanager
     def reports(self) -> Iterator[Callable[[], dict[str, Any]]]:

@@ -7,10 +7,12 @@ values); otherwise the program ends before the node, the node runs on the host, 
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 import jax
 import jax.numpy as jnp
@@ -18,21 +20,27 @@ import numpy as np
 
 from singax.sonnx.importer import host
 from singax.sonnx.importer.audit import Auditor
-from singax.sonnx.importer.budget import DEFAULT_BYTES, check_program, enough_memory
+from singax.sonnx.importer.budget import DEFAULT_BYTES, Allowance, enough_memory
 from singax.sonnx.importer.checks import Checks
 from singax.sonnx.importer.evaluate import Evaluator, Scope
 from singax.sonnx.importer.graph import Model, Node, reads
+from singax.sonnx.importer.prelude import Derived
+from singax.sonnx.importer.program import Program, Shared
 from singax.sonnx.importer.sources import sources
 from singax.sonnx.registry import NeedsHost
 
 MOST_PROGRAMS = 64
 MOST_NODES = 2500
-"""Nodes of one program: XLA's time for a chain grows with the square of its length."""
+"""Nodes of a graph that is one program."""
+NODES_OF_A_PART = 500
+"""Nodes of each program of a larger graph: XLA's time for a chain grows with the square of its length."""
 MOST_KNOWN_ELEMENTS = 4096
 _WEIGHT_ELEMENTS = 64
 _STRINGS = np.dtype(object)
+_SHAPE_ONLY = ("Shape", "Size")
 
 Values = dict[str, Any]
+Key = Callable[[], Any]
 
 
 @dataclass
@@ -44,7 +52,7 @@ class Piece:
 
     start: int
     stop: int
-    call: Callable[[Values], Values] | None
+    call: Program | None
     dynamic: tuple[str, ...]
     known: Values = field(default_factory=dict)
     reason: str = ""
@@ -79,11 +87,13 @@ class Executor:
         self.outputs = [info.name for info in self.graph.outputs]
         self.weights = {n: v for n, v in self.graph.constants.items() if _is_weight(v)}
         self.held = {n: v for n, v in self.graph.constants.items() if n not in self.weights}
+        self.derived = Derived(self.weights)
+        self._shared: Shared = WeakValueDictionary()
         self.known_inputs: set[str] = set()
         self.programs: OrderedDict[Hashable, Piece] = OrderedDict()
         self.compiled = 0
         self._last_read = self._last_reads()
-        self._devices: Values | None = None
+        self._live: dict[int, list[str]] = {}
         self._runs = 0
 
     def _last_reads(self) -> dict[str, int]:
@@ -109,28 +119,25 @@ class Executor:
 
     def _run(self, feeds: Values, key: Any) -> Values:
         values = {name: self._given(name, value) for name, value in feeds.items()}
-        values = {**self.held, **self._on_device(), **values}
-        if key is None:
-            key = jax.random.key(self._runs)
-            self._runs += 1
+        self._runs += key is None
+        number = self._runs
+        key_of_run = functools.cache(lambda: jax.random.key(number - 1) if key is None else key)
         position = 0
         while position < len(self.nodes):
-            position = self._advance(position, values, key)
-        return values
+            position = self._advance(position, values, key_of_run)
+        return {name: values[name] if name in values else self._constant(name) for name in self.outputs}
 
     def _given(self, name: str, value: Any) -> Any:
         if name in self.known_inputs or not _is_numeric(value):
             return value
         return _placed(value)
 
-    def _on_device(self) -> Values:
-        if self._devices is None:
-            self._devices = {name: jax.device_put(value) for name, value in self.weights.items()}
-        return self._devices
+    def _constant(self, name: str) -> Any:
+        return self.derived.weight(name) if name in self.weights else self.held[name]
 
-    def _advance(self, position: int, values: Values, key: Any) -> int:
-        live = [name for name, value in values.items() if self._last_read.get(name, -1) >= position]
-        signature = (position, tuple((name, _signature(values[name])) for name in live))
+    def _advance(self, position: int, values: Values, key: Key) -> int:
+        live = [name for name in self._live_at(position) if name in values]
+        signature = (position, *((name, _signature(values[name])) for name in live))
         piece = self.programs.get(signature)
         if piece is None:
             piece = self._compile(position, {name: values[name] for name in live}, key)
@@ -138,35 +145,43 @@ class Executor:
         values.update(piece.known)
         if piece.call is not None:
             with enough_memory(piece.where, self.most_bytes):
-                results = piece.call({**{name: values[name] for name in piece.dynamic}, "": key})
+                results = piece.call([values[name] for name in piece.dynamic], key)
             if piece.checks is not None and "" in results:
                 piece.checks.judge(results.pop(""))
             values.update(results)
         if not piece.reason:
             return piece.stop
-        self._on_host(self.nodes[piece.stop], values, key)
+        self._on_host(self.nodes[piece.stop], values, key())
         return piece.stop + 1
+
+    def _live_at(self, position: int) -> list[str]:
+        """The inputs, and results of nodes before this position, that the rest of the graph reads."""
+        if position not in self._live:
+            made = [name for node in self.nodes[:position] for name in node.outputs if name]
+            names = dict.fromkeys([*(info.name for info in self.graph.inputs), *made])
+            self._live[position] = [name for name in names if self._last_read.get(name, -1) >= position]
+        return self._live[position]
 
     def _keep(self, signature: Hashable, piece: Piece) -> None:
         self.programs[signature] = piece
-        self.compiled += piece.call is not None
+        self.compiled += piece.call is not None and piece.call.is_new
         while len(self.programs) > self.most_programs:
             self.programs.popitem(last=False)
 
     def _on_host(self, node: Node, values: Values, key: Any) -> None:
-        evaluator = Evaluator(
-            self.model, jax.random.fold_in(key, len(values)), None, False, self.most_trips, self.most_bytes
-        )
-        scope = Scope(values)
-        evaluator.node(node, scope, self.model.opsets)
+        key = jax.random.fold_in(key, len(values))
+        evaluator = Evaluator(self.model, key, None, False, self.most_trips, self.most_bytes)
+        known = {name: self._constant(name) for name in reads(node) if name in self.graph.constants}
+        evaluator.node(node, Scope(values, Scope(known)), self.model.opsets)
         for name in node.outputs:
             if name and _is_numeric(values[name]):
                 values[name] = _placed(values[name])
 
     # -- compiling --------------------------------------------------------------------------------------------------
 
-    def _compile(self, start: int, values: Values, key: Any) -> Piece:
-        stop, reason = min(start + MOST_NODES, len(self.nodes)), ""
+    def _compile(self, start: int, values: Values, key: Key) -> Piece:
+        count = len(self.nodes)
+        stop, reason = count if count <= MOST_NODES else min(start + NODES_OF_A_PART, count), ""
         while stop > start:
             try:
                 return self._traced(start, stop, values, key, reason)
@@ -175,23 +190,24 @@ class Executor:
                 stop, reason = cut.position, cut.cause.reason
         return Piece(start, start, None, (), reason=reason)
 
-    def _traced(self, start: int, stop: int, values: Values, key: Any, reason: str) -> Piece:
+    def _traced(self, start: int, stop: int, values: Values, key: Key, reason: str) -> Piece:
         dynamic = tuple(name for name, value in values.items() if _is_dynamic(value))
         static = {name: value for name, value in values.items() if not _is_dynamic(value)}
         known: Values = {}
-        made = [name for node in self.nodes[start:stop] for name in node.outputs if name]
-        wanted = [name for name in made if self._last_read.get(name, -1) >= stop]
-
+        nodes = self.nodes[start:stop]
+        outputs = [name for node in nodes for name in node.outputs if name]
+        wanted = [name for name in outputs if self._last_read.get(name, -1) >= stop]
+        read = [name for node in nodes for name in reads(node)]
+        kept = {name: self.weights[name] for name in read if name in self.weights and name not in values}
         checks = Checks() if self.check_indices else None
 
-        def program(inputs: Values, make: type[Evaluator] = Evaluator) -> Values:
-            held = dict(inputs)
-            key = held.pop("")
-            evaluator = make(self.model, key, self.weights, False, self.most_trips, self.most_bytes, checks)
-            scope = Scope({**static, **held})
+        def program(given: list[Any], key: Any, weights: Values, make: type[Evaluator] = Evaluator) -> Values:
+            evaluator = make(self.model, key, kept, False, self.most_trips, self.most_bytes, checks)
+            scope = Scope({**self.held, **weights, **static, **dict(zip(dynamic, given, strict=True))})
             with evaluator.reports() as report:
                 for position in range(start, stop):
                     try:
+                        _refuse_strings(self.nodes[position], values)
                         evaluator.node(self.nodes[position], scope, self.model.opsets)
                     except NeedsHost as cause:
                         raise _Cut(position, cause) from cause
@@ -200,13 +216,14 @@ class Executor:
             known.update({name: value for name, value in results.items() if host.is_static(value)})
             return {**{name: value for name, value in results.items() if name not in known}, **extra}
 
-        jitted, arguments = jax.jit(program), {**{name: values[name] for name in dynamic}, "": key}
-        where = f"the program from {self.nodes[start].where} to {self.nodes[stop - 1].where}"
-        check_program(
-            where, jitted, arguments, self.most_bytes,
-            lambda: jax.eval_shape(lambda inputs: program(inputs, Auditor), arguments),
-        )  # fmt: skip
-        return Piece(start, stop, jitted, dynamic, known, reason, checks, where)
+        def culprit(*arguments: Any) -> None:
+            jax.eval_shape(functools.partial(program, make=Auditor), *arguments)
+
+        allowed = Allowance(f"the program from {nodes[0].where} to {nodes[-1].where}", self.most_bytes, culprit)
+        given = [values[name] for name in dynamic]
+        with enough_memory(allowed.where, self.most_bytes):
+            made = Program(program, given, key(), self.derived, list(kept), self._shared, allowed)
+        return Piece(start, stop, made, dynamic, known, reason, checks, allowed.where)
 
     def _make_known(self, cause: NeedsHost, values: Values) -> None:
         """Make the inputs that a wanted value comes from known ones, if they are few and small."""
@@ -225,6 +242,14 @@ def _is_weight(value: Any) -> bool:
         return False
     floating = jnp.issubdtype(value.dtype, jnp.inexact)
     return value.size >= (_WEIGHT_ELEMENTS if floating else MOST_KNOWN_ELEMENTS)
+
+
+def _refuse_strings(node: Node, values: Values) -> None:
+    """Raise `NeedsHost` for a node that reads strings which are no constants: programs are kept by their shapes."""
+    if node.op_type not in _SHAPE_ONLY and any(
+        name in values and not _is_numeric(values[name]) for name in reads(node)
+    ):
+        raise NeedsHost("strings are computed on the host")
 
 
 def _is_numeric(value: Any) -> bool:
@@ -252,6 +277,8 @@ def _signature(value: Any) -> Hashable:
         return value.shape, value.dtype, value.weak_type
     if isinstance(value, np.ndarray) and value.dtype != object and value.size <= MOST_KNOWN_ELEMENTS:
         return value.shape, value.dtype, value.tobytes()
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return "strings", value.shape
     return id(value)
 
 

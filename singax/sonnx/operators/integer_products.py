@@ -40,9 +40,27 @@ def stretch(*bounds: int) -> int:
     return _EXACT // max(math.prod(bounds), 1)
 
 
-def integer_matmul(a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> Array:
-    """(a − its zero point) · (b − its zero point) in int32, as `jnp.matmul` has it."""
-    most = stretch(largest(a, a_zero), largest(b, b_zero))
+def stretch_for(bound: int, b: np.ndarray | None, b_zero: np.ndarray | None) -> int | None:
+    """How many rows of this very matrix b (…, K, N) float32 can multiply and add exactly with integers up to `bound`.
+
+    What counts is the largest sum of a column's magnitudes, in every stretch of that many rows: for the weights of a
+    network a few times less than what their dtype allows. None where b or its zero point are not known.
+    """
+    if b is None or b.ndim < 2 or not b.size:
+        return None
+    sums = np.abs(b.astype(np.int32) - (0 if b_zero is None else b_zero.astype(np.int32)))
+    length = b.shape[-2]
+    for parts in range(1, length + 1):
+        most = -(-length // parts)
+        starts = np.arange(0, length, most)
+        if int(np.add.reduceat(sums, starts, axis=-2, dtype=np.int64).max()) * bound <= _EXACT:
+            return most
+    return None
+
+
+def integer_matmul(a: Array, b: Array, a_zero: Array = None, b_zero: Array = None, most: int | None = None) -> Array:
+    """(a − its zero point) · (b − its zero point) in int32, as `jnp.matmul` has it; `most`: see `stretch_for`."""
+    most = stretch(largest(a, a_zero), largest(b, b_zero)) if most is None else most
     left, right = centred(a, a_zero), centred(b, b_zero)
     if not most:
         return jnp.matmul(left, right)

@@ -10,9 +10,9 @@ import numpy as np
 from singax import ops
 from singax.errors import ArgumentError, ShapeError
 from singax.ops.window import wide_dtype
-from singax.sonnx.operators.integer_products import integer_matmul
+from singax.sonnx.operators.integer_products import integer_matmul, largest
 from singax.sonnx.operators.microsoft import plus
-from singax.sonnx.operators.quantized import MICROSOFT
+from singax.sonnx.operators.quantized import MICROSOFT, exact_stretch
 from singax.sonnx.registry import Call, onnx_operator
 
 Array = Any
@@ -47,7 +47,7 @@ def quantized_attention(
     past: Array = None,
 ) -> tuple[Array, Array]:
     """Attention with x and W quantised."""
-    sums = integer_matmul(x, W, x_zero, W_zero)
+    sums = integer_matmul(x, W, x_zero, W_zero, exact_stretch(call, largest(x, x_zero), 1, 7))
     scale = jnp.asarray(x_scale) * jnp.asarray(W_scale)
     return _of_projected(call, sums.astype(scale.dtype) * scale + bias, mask, past, None)
 

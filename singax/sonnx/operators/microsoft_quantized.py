@@ -11,9 +11,16 @@ import numpy as np
 
 from singax import ops
 from singax.errors import ArgumentError, ShapeError
-from singax.sonnx.operators.integer_products import centred, integer_matmul
+from singax.sonnx.operators.integer_products import centred, integer_matmul, largest
 from singax.sonnx.operators.pooling import average_pool
-from singax.sonnx.operators.quantized import MICROSOFT, dequantized, quantized, quantized_dynamically, requantized
+from singax.sonnx.operators.quantized import (
+    MICROSOFT,
+    dequantized,
+    exact_stretch,
+    quantized,
+    quantized_dynamically,
+    requantized,
+)
 from singax.sonnx.operators.quantized_conv import qlinear_conv
 from singax.sonnx.registry import Call, onnx_operator
 
@@ -34,7 +41,8 @@ def dynamic_quantize_matmul(
 ) -> Array:
     """a B + bias, with a quantised by its own range first."""
     q, scale, zero = quantized_dynamically(a)
-    return _to_float(integer_matmul(q, b, zero, b_zero), scale, b_scale, bias)
+    sums = integer_matmul(q, b, zero, b_zero, exact_stretch(call, 255, 1, 3))
+    return _to_float(sums, scale, b_scale, bias)
 
 
 @onnx_operator("MatMulIntegerToFloat", domain=MICROSOFT)
@@ -49,7 +57,8 @@ def matmul_integer_to_float(
     bias: Array = None,
 ) -> Array:
     """The product of quantised matrices as floats, plus a bias."""
-    return _to_float(integer_matmul(a, b, a_zero, b_zero), a_scale, b_scale, bias)
+    sums = integer_matmul(a, b, a_zero, b_zero, exact_stretch(call, largest(a, a_zero), 1, 5))
+    return _to_float(sums, a_scale, b_scale, bias)
 
 
 def _to_float(sums: Array, a_scale: Array, b_scale: Array, bias: Array) -> Array:

@@ -11,7 +11,7 @@ from jax import lax
 from singax.errors import ArgumentError, DTypeError, ShapeError
 from singax.sonnx.operators.casting import computable, converted, is_small_float, known_to_xla
 from singax.sonnx.operators.elementwise import dtype_of
-from singax.sonnx.operators.integer_products import centred, integer_matmul
+from singax.sonnx.operators.integer_products import centred, integer_matmul, largest, stretch_for
 from singax.sonnx.registry import Call, NeedsHost, onnx_operator
 
 Array = Any
@@ -132,7 +132,15 @@ def quantized_dynamically(x: Array) -> tuple[Array, Array, Array]:
 @onnx_operator("MatMulInteger")
 def matmul_integer(call: Call, a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> Array:
     """The product of integers less their zero points (of the matrix, or of rows of a and columns of b), in int32."""
-    return integer_matmul(a, b, by_row(a_zero), b_zero)
+    return integer_matmul(a, b, by_row(a_zero), b_zero, exact_stretch(call, largest(a, a_zero), 1, 3))
+
+
+def exact_stretch(call: Call, bound: int, b: int, b_zero: int) -> int | None:
+    """`stretch_for` of the matrix and the zero point at these inputs of an operator, None if they depend on data."""
+    known = [call.known(at) if at < len(call.inputs) and call.inputs[at] is not None else None for at in (b, b_zero)]
+    if known[1] is None and b_zero < len(call.inputs) and call.inputs[b_zero] is not None:
+        return None
+    return stretch_for(bound, *known)
 
 
 def by_row(value: Array) -> Array:
@@ -153,7 +161,7 @@ def qlinear_matmul(
     y_zero: Array,
 ) -> Array:
     """The product of quantised matrices, quantised."""
-    product = integer_matmul(a, b, by_row(a_zero), b_zero)
+    product = integer_matmul(a, b, by_row(a_zero), b_zero, exact_stretch(call, largest(a, a_zero), 3, 5))
     scales = [jnp.asarray(value).astype(np.float32) for value in (by_row(a_scale), b_scale, by_row(y_scale))]
     return requantized(product, scales[0] * scales[1] / scales[2], by_row(y_zero))
 
