@@ -22,17 +22,19 @@ _BRACKETS = re.compile(rb"[\[\]{}]")
 
 def strict_json(text: bytes, most_values: int = MOST_VALUES, deepest: int = DEEPEST) -> Any:
     """What `text` (UTF-8) says. Raises `FileFormatError` for text that is no JSON, is nested deeper than `deepest`,
-    holds more than `most_values` values, names a key twice, or holds NaN or Infinity, which JSON does not have.
+    holds more than `most_values` values, names a key twice, takes more memory than there is, or holds NaN or Infinity, which JSON does not have.
     """
     if sum(text.count(sign) for sign in (b",", b"[", b"{")) > most_values:
         raise FileFormatError(f"its JSON holds more than {most_values} values")
-    _check_depth(text, deepest)
     try:
+        _check_depth(text, deepest)
         return json.loads(text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except FileFormatError:
         raise
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"its JSON is broken: {error}") from error
+    except MemoryError:
+        raise FileFormatError(f"its JSON of {len(text)} bytes takes more memory than there is") from None
 
 
 def _check_depth(text: bytes, deepest: int) -> None:
