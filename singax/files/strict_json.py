@@ -22,7 +22,8 @@ _BRACKETS = re.compile(rb"[\[\]{}]")
 
 def strict_json(text: bytes, most_values: int = MOST_VALUES, deepest: int = DEEPEST) -> Any:
     """What `text` (UTF-8) says. Raises `FileFormatError` for text that is no JSON, is nested deeper than `deepest`,
-    holds more than `most_values` values, names a key twice, takes more memory than there is, or holds NaN or Infinity, which JSON does not have.
+    holds more than `most_values` values, names a key twice, takes more memory than there is, or holds NaN or Infinity,
+    which JSON does not have.
     """
     if sum(text.count(sign) for sign in (b",", b"[", b"{")) > most_values:
         raise FileFormatError(f"its JSON holds more than {most_values} values")
