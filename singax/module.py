@@ -247,7 +247,7 @@ class Module(StatefulLayer):
         ...         return self.fc(x)
         >>> report = Net().dry_run(sx.Placeholder((4, 3)), method="forward")
         >>> report.parameters, report.forward, report.outputs.shape
-        (8, 56, (4, 2))
+        (8, 56.0, (4, 2))
         """
         from singax.inspect.dry import dry_run
 
