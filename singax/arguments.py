@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -119,6 +119,18 @@ def unpack(form: Hashable, inputs: list[Any], wrap: Callable[[Any], Any]) -> tup
     leaves = [wrap(next(arrays)) if kind is None else kind[1] for kind in kinds]
     args, kwargs = jax.tree.unflatten(tree, leaves)
     return args, kwargs
+
+
+def batch_of(arrays: Iterable[Any]) -> int | None:
+    """The size of the first axis of the first array that has one."""
+    return next((array.shape[0] for array in arrays if len(array.shape)), None)
+
+
+def open_size(size: int | None, axis: int, batch: int | None) -> int | str:
+    """A size, or the name of the unknown one in its place: for None, and on the first axis for the batch."""
+    if size is None or (axis == 0 and size == batch):
+        return "batch" if axis == 0 else f"size_{axis}"
+    return size
 
 
 @dataclass(frozen=True)

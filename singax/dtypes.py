@@ -9,6 +9,8 @@ dtype('int32')
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -55,6 +57,11 @@ def _numpy_dtype(dtype: Any) -> np.dtype | None:
 def narrows(dtype: DType) -> bool:
     """Whether JAX would silently narrow `dtype` because its x64 mode is off."""
     return dtype.itemsize == 8 and dtype.kind in "iuf" and not jax.config.read("jax_enable_x64")
+
+
+def nbytes(shape: Iterable[int], dtype: Any) -> int:
+    """The bytes of an array, in Python's integers, which do not overflow; a random key counts as 8."""
+    return math.prod(shape) * int(getattr(dtype, "itemsize", 8))
 
 
 def is_floating(dtype: Any) -> bool:

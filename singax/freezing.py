@@ -25,7 +25,7 @@ class Freezing:
     def add(self, root: tree.Branch, patterns: Iterable[str], trains: bool) -> list[Tensor]:
         """Take in rules; returns the parameters of `root` whose flag has changed."""
         added = [(_checked(pattern), trains) for pattern in patterns]
-        if _is_whole(root):
+        if not tree.unbuilt(root):
             refuse_idle([pattern for pattern, _ in added], _parameters(root))
         self.rules += added
         return self._set(_parameters(root), added)
@@ -38,7 +38,7 @@ class Freezing:
 
     def check(self, root: tree.Branch) -> None:
         """`NameMismatchError` for a pattern that matches no parameter, once all have been created."""
-        if _is_whole(root):
+        if not tree.unbuilt(root):
             refuse_idle([pattern for pattern, _ in self.rules], _parameters(root))
 
     def _set(self, named: dict[str, Tensor], rules: list[tuple[str, bool]]) -> list[Tensor]:
@@ -54,11 +54,6 @@ class Freezing:
 
 def _parameters(root: tree.Branch) -> dict[str, Tensor]:
     return {path: tensor for path, tensor in tree.tensors(root) if tensor.stores_grad}
-
-
-def _is_whole(root: tree.Branch) -> bool:
-    """Whether every layer has its parameters."""
-    return all(layer._initialized for _, layer in tree.layers(root) if tree.creates_parameters(layer))
 
 
 def _checked(pattern: str) -> str:

@@ -15,7 +15,7 @@ from singax.device import key_words
 from singax.errors import NameMismatchError
 from singax.layer import build, tree
 from singax.mode import Frame, NeedsBuild
-from singax.program import Static, functionalize
+from singax.program import functionalize, without_static
 from singax.recipes import host_source, traced_source
 from singax.storage import Cell, exchanged
 from singax.tensor import Tensor
@@ -120,7 +120,7 @@ def functional_step(module: Module, method: str) -> FunctionalStep:
         packed = arguments.pack(function, inputs, kwargs)
         pure = functionalize(module, function, cells, packed.form, training=True)
         new, out = pure([jnp.asarray(state[path]) for path in paths], [jnp.asarray(v) for v in packed.inputs])
-        return dict(zip(paths, new, strict=True)), _plain(out)
+        return dict(zip(paths, new, strict=True)), without_static(out)
 
     return FunctionalStep(init, apply)
 
@@ -184,11 +184,6 @@ def _key_data(key: Any) -> Any:
 
 def _arrays(inputs: Any) -> Any:
     return jax.tree.map(lambda v: v.data if isinstance(v, Tensor) and v.is_filled() else v, inputs, is_leaf=is_tensor)
-
-
-def _plain(out: Any) -> Any:
-    is_static = lambda leaf: type(leaf) is Static  # noqa: E731
-    return jax.tree.map(lambda leaf: leaf.value if type(leaf) is Static else leaf, out, is_leaf=is_static)
 
 
 def _check_names(given: Mapping[str, Any], wanted: Any) -> None:

@@ -96,8 +96,7 @@ class Ledger:
 
     def check_unused(self) -> None:
         """Raise `UnusedLayerError` for layers that should have parameters and were never called."""
-        waiting = [x for _, x in tree.layers(self.module) if tree.creates_parameters(x) and not x._initialized]
-        idle = ", ".join(layer._where for layer in waiting)
+        idle = ", ".join(layer._where for layer in tree.unbuilt(self.module))
         if idle:
             raise UnusedLayerError(
                 f"{type(self.module).__name__} owns layers that are never called: {idle}. They would have no "

@@ -101,6 +101,12 @@ def _bare_leaf(leaf: Any) -> Any:
     return Static(leaf)
 
 
+def without_static(out: Any) -> Any:
+    """The outputs of a traced method, with plain values in place of `Static`."""
+    is_static = lambda leaf: type(leaf) is Static  # noqa: E731
+    return jax.tree.map(lambda leaf: leaf.value if is_static(leaf) else leaf, out, is_leaf=is_static)
+
+
 def as_results(out: Any) -> Any:
     """The outputs of a compiled function as fresh Tensors, in the structure that the method returned."""
     array = concrete_array_type()

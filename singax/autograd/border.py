@@ -181,6 +181,7 @@ class Call:
         arguments = [leaf if isinstance(leaf, Tensor) else None for leaf in (self.leaves[i] for i in self.dynamic)]
         read = [t for t, u in zip(params, used, strict=False) if u]
         node = Node(self.name, arguments, read, sources, lambda dys: _picked(pull(dys), keep), shapes, slots)
+        self.values, self.held = [], []  # an exporter fills in other ones; the node need not keep these alive
         node.call = None if self.direct else self
         return node if self.operator is None else looks_like(node, self.operator)
 

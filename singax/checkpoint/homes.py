@@ -46,8 +46,3 @@ def _all_cells(model: Any) -> Iterator[tuple[str, str, Cell]]:
         for path, tensor in value.state_tensors():
             yield tree.join(owner, path), OPTIMIZER, tensor._cell
     yield "rng", RANDOM, model._generator.cell
-
-
-def waiting_layers(model: Any) -> list[str]:
-    """The layers that will have parameters and have none yet, as error messages name them."""
-    return [x._where for _, x in tree.layers(model) if tree.creates_parameters(x) and not x._initialized]

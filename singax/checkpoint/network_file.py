@@ -15,6 +15,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
 from singax.checkpoint.wire import Wire
+from singax.dtypes import nbytes
 from singax.errors import ExportError
 from singax.sonnx.exporter.skeleton import Skeleton
 
@@ -48,7 +49,7 @@ class NetworkFile:
             yield _little_endian(wire.read())
 
     def _graph_size(self) -> int:
-        sizes = (len(_before_data(tensor, wire)) + _nbytes(wire) for tensor, wire in self.parameters)
+        sizes = (len(_before_data(tensor, wire)) + nbytes(wire.shape, wire.dtype) for tensor, wire in self.parameters)
         return len(self.graph) + sum(sizes)
 
 
@@ -65,12 +66,8 @@ def network_file(skeleton: Skeleton, metadata: Mapping[str, str], stored: Mappin
 
 
 def _before_data(tensor: TensorProto, wire: Wire) -> bytes:
-    header = tensor.SerializeToString() + _opened(_RAW_DATA, _nbytes(wire))
-    return _opened(_INITIALIZER, len(header) + _nbytes(wire)) + header
-
-
-def _nbytes(wire: Wire) -> int:
-    return int(np.prod(wire.shape, dtype=np.int64)) * wire.dtype.itemsize
+    header = tensor.SerializeToString() + _opened(_RAW_DATA, nbytes(wire.shape, wire.dtype))
+    return _opened(_INITIALIZER, len(header) + nbytes(wire.shape, wire.dtype)) + header
 
 
 def _opened(field: int, length: int) -> bytes:

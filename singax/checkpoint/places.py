@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from singax.checkpoint.homes import LAYERS, OPTIMIZER, RANDOM, homes, waiting_layers
+from singax.checkpoint.homes import LAYERS, OPTIMIZER, RANDOM, homes
 from singax.checkpoint.slots import owner_of
 from singax.layer import tree
 
@@ -18,7 +18,7 @@ class Places:
     def __init__(self, model: Any, complete: bool, settled: bool) -> None:
         self.owners: dict[str, tree.Stateful] = dict(model._ledger.named_owners())
         self.homes = {path: home for path, home in homes(model).items() if complete or home.kind in LAYERS}
-        self.built = not waiting_layers(model)
+        self.built = not tree.unbuilt(model)
         self.begun = model._step_names <= model._ledger.traced_steps
         self.settled = settled
 

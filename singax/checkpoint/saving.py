@@ -15,13 +15,14 @@ import jax
 from singax import files
 from singax.checkpoint import network
 from singax.checkpoint.document import USER, About, Document, present_versions
-from singax.checkpoint.homes import LAYERS, Home, homes, waiting_layers
+from singax.checkpoint.homes import LAYERS, Home, homes
 from singax.checkpoint.paths import PathLike, both
 from singax.checkpoint.user_state import encoded
 from singax.checkpoint.wire import Wire, wired
 from singax.errors import ArgumentError, FileFormatError, NameMismatchError, StateError, UninitializedError
 from singax.files import Entry
 from singax.interrupt import deferred_interrupts
+from singax.layer.tree import unbuilt
 from singax.mode import local
 
 if TYPE_CHECKING:
@@ -73,10 +74,10 @@ def stored_states(model: Any) -> Stored:
     model._current_bank()
     model._bank.commit()
     awaited = model._awaited.values if model._awaited is not None else {}
-    waiting = waiting_layers(model)
+    waiting = ", ".join(layer._where for layer in unbuilt(model))
     if waiting and not awaited:
         raise UninitializedError(
-            f"{', '.join(waiting)} have no parameters yet: call compile, or the model itself, before it is saved"
+            f"{waiting} have no parameters yet: call compile, or the model itself, before it is saved"
         )
     found: Stored = {}
     for path, home in homes(model).items():

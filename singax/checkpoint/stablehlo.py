@@ -11,7 +11,7 @@ import numpy as np
 from jax import export
 
 from singax import files
-from singax.arguments import Outline, outlined
+from singax.arguments import Outline, batch_of, open_size, outlined
 from singax.autograd.border import is_tensor
 from singax.checkpoint.paths import PathLike
 from singax.errors import ExportError, FileFormatError, UninitializedError
@@ -66,16 +66,10 @@ def _exported(function: Callable[..., Any], seen: tuple[Any, ...], platforms: Se
 def _avals(seen: tuple[Any, ...], free: bool) -> list[jax.ShapeDtypeStruct]:
     """The arrays of the forward; with `free` sizes that are None, and the batch, are symbols, shared by all."""
     scope = export.SymbolicScope()
-    batch = next((one.shape[0] for one in _open(seen) if one.shape), None)
-
-    def size(axis: int, number: int | None) -> str:
-        if number is None or (free and axis == 0 and number == batch):
-            return "batch" if axis == 0 else f"size_{axis}"
-        return str(number)
-
+    batch = batch_of(_open(seen)) if free else None
     found = []
     for one in _open(seen):
-        text = ", ".join(size(axis, number) for axis, number in enumerate(one.shape))
+        text = ", ".join(str(open_size(number, axis, batch)) for axis, number in enumerate(one.shape))
         shape = export.symbolic_shape(f"({text},)" if one.shape else "()", scope=scope)
         found.append(jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(one.dtype)))
     return found

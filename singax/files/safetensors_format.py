@@ -20,6 +20,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from singax.dtypes import nbytes
 from singax.errors import FileFormatError
 from singax.files.strict_json import strict_json
 
@@ -68,11 +69,6 @@ def ordered(layout: Layout) -> list[str]:
     return sorted(layout, key=lambda name: (-layout[name][0].itemsize, name))
 
 
-def nbytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
-    """The bytes of an array."""
-    return math.prod(shape) * dtype.itemsize
-
-
 def header_text(layout: Layout, metadata: Mapping[str, str]) -> bytes:
     """The header, padded with spaces so that the numbers begin at a multiple of 64 bytes.
 
@@ -84,7 +80,7 @@ def header_text(layout: Layout, metadata: Mapping[str, str]) -> bytes:
         dtype, shape = layout[name]
         if name == METADATA:
             raise FileFormatError(f"{METADATA} is no name for an array: safetensors keeps it for itself")
-        end = begin + nbytes(dtype, shape)
+        end = begin + nbytes(shape, dtype)
         header[name] = {"dtype": code_of(name, dtype), "shape": list(shape), "data_offsets": [begin, end]}
         begin = end
     text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
@@ -123,7 +119,7 @@ def _field(name: str, entry: Any) -> Field:
     if not _are_sizes(place) or len(place) != 2:
         raise FileFormatError(f"{shown!r} has data_offsets that are none: {place!r:.200}")
     field = Field(DTYPES[code], tuple(shape), *place)
-    size = nbytes(field.dtype, field.shape)
+    size = nbytes(field.shape, field.dtype)
     if size != field.end - field.begin:
         raise FileFormatError(
             f"{shown!r} claims shape {list(shape)} of {code}, which are {size} bytes, but {field.end - field.begin} "

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from singax.dtypes import nbytes
 from singax.errors import FileFormatError
 from singax.files.checksum import Checksum, chunks, hashing
-from singax.files.safetensors_format import header_text, nbytes, ordered
+from singax.files.safetensors_format import header_text, ordered
 
 NO_CHECKSUM = "0" * 64
 SEAL = "singax.header_sha256"
@@ -82,7 +83,7 @@ def _bytes_of(name: str, entry: Entry) -> memoryview:
             f"{name} was {entry.dtype}{list(entry.shape)} and has become {array.dtype}{list(array.shape)} meanwhile"
         )
     little = np.require(array, array.dtype.newbyteorder("<"), "C")
-    assert little.nbytes == nbytes(entry.dtype, entry.shape)
+    assert little.nbytes == nbytes(entry.shape, entry.dtype)
     return little.reshape(-1).view(np.uint8).data if little.size else memoryview(b"")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from singax.inspect.flops import REDUCTIONS, Flops, own_flops
 from singax.inspect.scopes import HERE, Key, joined, scope_of
+from singax.jaxprs import opened, programs_in
 
 Table = dict[Key, Flops]
 _NOT_RUN = frozenset({"jvp_jaxpr_fun", "fwd_jaxpr_thunk", "jvp_jaxpr_thunk", "bwd", "to_apply", "update_jaxpr"})
@@ -24,7 +25,7 @@ class Counter:
 
     def table(self, jaxpr: Any) -> Table:
         """Scope and pass → operations, of a (closed) jaxpr."""
-        inner = getattr(jaxpr, "jaxpr", jaxpr)
+        inner = opened(jaxpr)
         if id(inner) not in self._known:
             self._known[id(inner)] = inner, self._counted(inner)
         return self._known[id(inner)][1]
@@ -55,13 +56,7 @@ class Counter:
 
 def inner_jaxprs(equation: Any) -> Iterator[Any]:
     """The jaxprs that an equation runs."""
-    for name, value in equation.params.items():
-        if name not in _NOT_RUN:
-            yield from (item for item in _flat(value) if hasattr(getattr(item, "jaxpr", item), "eqns"))
-
-
-def _flat(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, tuple | list) else (value,)
+    return (opened(program) for name, program in programs_in(equation.params) if name not in _NOT_RUN)
 
 
 def _sum(tables: Iterable[Table], times: float = 1) -> Table:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from singax import dtypes
 from singax.inspect.counting import inner_jaxprs
 from singax.inspect.scopes import OUTSIDE, Key, joined, scope_of
+from singax.jaxprs import opened
 
-_LOOPS = frozenset({"scan", "while", "cond"})
+LOOPS = frozenset({"scan", "while", "cond"})
 
 
 def nbytes(aval: Any) -> int:
     """Bytes of an array with this shape and dtype (random keys count as their words)."""
-    return math.prod(getattr(aval, "shape", ())) * getattr(aval.dtype, "itemsize", 8)
+    return dtypes.nbytes(getattr(aval, "shape", ()), aval.dtype)
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class Flat:
         self.avals: list[Any] = []
         self.sizes: list[int] = []
         self._seen: dict[int, tuple[Any, Key, Any]] = {}
-        inner = getattr(jaxpr, "jaxpr", jaxpr)
+        inner = opened(jaxpr)
         self.constants = [self._new(var.aval) for var in inner.constvars]
         self.arguments = [self._new(var.aval) for var in inner.invars]
         self.results = self._inline(inner, self.constants + self.arguments, around)
@@ -78,9 +79,9 @@ class Flat:
 
 def written_out(equation: Any) -> Any:
     """The inner jaxpr of an equation that is a plain call of a function, else None."""
-    if equation.primitive.name in _LOOPS:
+    if equation.primitive.name in LOOPS:
         return None
-    bodies = [getattr(body, "jaxpr", body) for body in inner_jaxprs(equation)]
+    bodies = list(inner_jaxprs(equation))
     if len(bodies) != 1 or len(bodies[0].invars) != len(equation.invars):
         return None
     return bodies[0] if len(bodies[0].outvars) == len(equation.outvars) else None
@@ -92,13 +93,13 @@ def result_scope(operation: Operation, result: int) -> Key:
 
 
 def _scope_in(equation: Any, index: int, scope: Key) -> Key:
-    body = next((getattr(b, "jaxpr", b) for b in inner_jaxprs(equation)), None)
+    body = next(inner_jaxprs(equation), None)
     loop = equation.primitive.name in ("while", "cond")
     if body is None or loop or index >= len(body.outvars):
         return scope
     out = body.outvars[index]
     for inner in body.eqns:
-        if any(made is out for made in inner.outvars):
-            place = next(k for k, made in enumerate(inner.outvars) if made is out)
+        place = next((k for k, made in enumerate(inner.outvars) if made is out), None)
+        if place is not None:
             return _scope_in(inner, place, joined(scope, scope_of(inner)))
     return scope

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from singax.inspect.counting import inner_jaxprs
-from singax.inspect.flat import Flat, Operation
+from singax.inspect.flat import LOOPS, Flat, Operation
 from singax.inspect.flops import ELEMENTWISE, MOVING
 
 _COSTLY = frozenset(
@@ -31,7 +31,6 @@ _WRITTEN = frozenset({"gather", "concatenate", "random_bits", "threefry2x32", "s
 _SAME_BYTES = frozenset({"reshape", "squeeze", "expand_dims", "copy", "stop_gradient", "optimization_barrier", "name"})
 _BROADCASTS = frozenset({"broadcast_in_dim", "iota"})
 _FUSED = (ELEMENTWISE | MOVING) - _WRITTEN
-_LOOPS = frozenset({"scan", "while", "cond"})
 Roots = frozenset[int]
 
 
@@ -134,7 +133,7 @@ class Liveness:
             self._inside.append((step, body))
 
     def _is_loop(self, operation: Operation) -> bool:
-        return operation.equation.primitive.name in _LOOPS
+        return operation.equation.primitive.name in LOOPS
 
     def _inputs_of(self, operation: Operation) -> Roots:
         """The buffers that an operation reads which cannot compute its operands on the way."""

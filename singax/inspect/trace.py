@@ -15,7 +15,7 @@ from singax.inspect.xla import XlaMemory, xla_memory
 from singax.layer import tree
 from singax.mode import NeedsBuild, StepContext
 from singax.module import Module
-from singax.program import MOST_RESTARTS, Static, functionalize
+from singax.program import MOST_RESTARTS, functionalize, without_static
 from singax.storage import Cell
 
 Struct = jax.ShapeDtypeStruct
@@ -94,7 +94,7 @@ def _run(task: Task, watch: Watch) -> Traced | None:
     def run(values: list[Any], inputs: list[Any]) -> Any:
         new, out = pure(values, inputs)
         shown[:] = [
-            shapes(_without_wrapper(out)),
+            shapes(without_static(out)),
             len(new),
             len(jax.tree.leaves(out)),
             len(watch.gradients),
@@ -110,11 +110,6 @@ def _run(task: Task, watch: Watch) -> Traced | None:
     states = dict(zip(paths, values, strict=True))
     kinds, counts = _kinds(module, states), tuple(shown[1:])
     return Traced(module, jaxpr, states, kinds, inputs, shown[0], watch.calls, watch.updates, counts)
-
-
-def _without_wrapper(out: Any) -> Any:
-    is_static = lambda leaf: type(leaf) is Static  # noqa: E731
-    return jax.tree.map(lambda leaf: leaf.value if is_static(leaf) else leaf, out, is_leaf=is_static)
 
 
 def _compiled(task: Task, borrowed: Borrowed) -> XlaMemory | None:

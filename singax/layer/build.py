@@ -37,7 +37,7 @@ def ensure(layer: Branch, function: Callable[..., Any], args: tuple[Any, ...], k
     if layer._ready == tree.structure_version():
         return
     tree.name_members(layer)
-    waiting = [child for _, child in tree.layers(layer) if tree.creates_parameters(child) and not child._initialized]
+    waiting = tree.unbuilt(layer)
     if waiting:
         build(layer, function, args, kwargs)
     layer._called_with(function, args, kwargs)

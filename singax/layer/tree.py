@@ -163,6 +163,11 @@ def creates_parameters(layer: Branch) -> bool:
     return type(layer).initialize is not Branch.initialize
 
 
+def unbuilt(root: Branch) -> list[Branch]:
+    """The layers from `root` down that will have parameters and have none yet."""
+    return [layer for _, layer in layers(root) if creates_parameters(layer) and not layer._initialized]
+
+
 def is_member(value: Any) -> bool:
     """Whether assigning `value` to an attribute can change the tree."""
     return isinstance(value, Branch | Tensor | Stateful | list | tuple | dict)

@@ -104,8 +104,7 @@ def _of_layer(layer: Layer, given: Arguments) -> _Trace:
     cells = [tensor._cell for _, tensor in parameters] + [generator]
 
     def run(states: Sequence[Any], arrays: Sequence[Any], calls: list[Branch]) -> Any:
-        frame = LabelledFrame(cells, generator, compute=tree.compute_dtype(layer))
-        frame.calls = calls
+        frame = LabelledFrame(cells, generator, calls, compute=tree.compute_dtype(layer))
         with exchanged(cells, [*states, generator.array()]), framed(frame), mode.training_mode(False):
             return unwrapped(call_inside(frame, layer, forward, given.filled(arrays), {}))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from singax.sonnx.exporter.downgrade import Fit
-from singax.sonnx.exporter.graph import Graph, Ref
+from singax.sonnx.exporter.graph import Graph, Ref, element_type
 from singax.sonnx.exporter.symbolic import Size
 
 Detail = Callable[[Graph, Fit], Fit]
@@ -45,9 +45,10 @@ def _one_hot(graph: Graph, fit: Fit) -> Fit:
     """onnxruntime has a kernel for indices and depth that are both int64."""
     indices = fit.inputs[0]
     assert indices is not None, "the indices are not optional"
-    wide = Ref(graph.op("Cast", indices, to=7).name, indices.shape, np.dtype(np.int64))
+    wide = Ref(graph.op("Cast", indices, to=element_type(np.int64)).name, indices.shape, np.dtype(np.int64))
     return Fit(fit.op_type, [wide, *fit.inputs[1:]], fit.attributes)
 
 
-_DETAILS: dict[str, Detail] = {"RNN": _recurrent, "LSTM": _recurrent, "GRU": _recurrent, "Attention": _attention}
-_DETAILS["OneHot"] = _one_hot
+_DETAILS: dict[str, Detail] = {
+    "RNN": _recurrent, "LSTM": _recurrent, "GRU": _recurrent, "Attention": _attention, "OneHot": _one_hot,
+}  # fmt: skip

@@ -16,9 +16,10 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from singax.errors import ExportError
+from singax.jaxprs import programs_in
 from singax.sonnx.exporter.symbolic import Size, merged_size
 
-_NOT_MERGED = ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd", "policy", "operation", "tree", "attributes")
+_NOT_MERGED = {"jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd", "policy", "operation", "tree", "attributes"}
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,11 @@ class Equation:
     def params(self) -> dict[str, Any]:
         """The parameters, with `Dim`s where integers differ; inner programs are got by `inner`."""
         first = self.variants[0].params
+        programs = {name for name, _ in programs_in(first)}
         return {
             key: merged([eqn.params[key] for eqn in self.variants], f"{self.name}.{key}")
             for key in first
-            if key not in _NOT_MERGED and not _holds_program(first[key])
+            if key not in _NOT_MERGED | programs
         }
 
     def inner(self, key: str, index: int | None = None) -> tuple[ClosedJaxpr, ...]:
@@ -158,11 +160,6 @@ def _wiring(program: Jaxpr, eqns: Sequence[Any]) -> tuple[Any, ...]:
     heads = [number(v) for v in [*program.constvars, *program.invars]]
     body = [tuple(number(v) for v in [*eqn.invars, *eqn.outvars]) for eqn in eqns]
     return (*heads, *body, *[number(v) for v in program.outvars])
-
-
-def _holds_program(value: Any) -> bool:
-    items = value if isinstance(value, tuple | list) else (value,)
-    return any(isinstance(item, ClosedJaxpr | Jaxpr) for item in items)
 
 
 def _equal(a: Any, b: Any) -> bool:

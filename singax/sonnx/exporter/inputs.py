@@ -10,12 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from singax.arguments import batch_of, open_size
 from singax.errors import ArgumentError
 from singax.sonnx.exporter.names import Names
 from singax.sonnx.exporter.symbolic import Dim, Size
 from singax.tensor import Tensor
-
-BATCH = "batch"
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def arguments(
     names = list(input_names) if input_names is not None else _names(function, inputs)
     if len(names) != len(arrays) or len(set(names)) != len(names):
         raise ArgumentError(f"expected {len(arrays)} different input names. Received: {names}")
-    batch = _batch(arrays) if dynamic_batch else None
+    batch = batch_of(arrays) if dynamic_batch else None
     named = {name: dict(axes) for name, axes in (dynamic_axes or {}).items()}
     if set(named) - set(names):
         raise ArgumentError(f"dynamic_axes names the inputs {sorted(named)}; there are {names}")
@@ -90,21 +89,8 @@ def arguments(
 
 
 def _input(name: str, leaf: Any, axes: Mapping[int, str], batch: int | None) -> Input:
-    shape = [_size(n, axis, axes, batch) for axis, n in enumerate(leaf.shape)]
+    shape = [axes[axis] if axis in axes else open_size(n, axis, batch) for axis, n in enumerate(leaf.shape)]
     return Input(name, tuple(shape), np.dtype(jax.dtypes.canonicalize_dtype(leaf.dtype)))
-
-
-def _size(size: int | None, axis: int, axes: Mapping[int, str], batch: int | None) -> int | str:
-    if axis in axes:
-        return axes[axis]
-    if size is None or (axis == 0 and size == batch):
-        return BATCH if axis == 0 else f"size_{axis}"
-    return size
-
-
-def _batch(arrays: Sequence[Any]) -> int | None:
-    """The size of the first axis of the first input that has one."""
-    return next((leaf.shape[0] for leaf in arrays if len(leaf.shape)), None)
 
 
 def _names(function: Callable[..., Any], inputs: Sequence[Any]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from singax import mode
 from singax.autograd.border import framed, is_tensor
@@ -23,16 +24,23 @@ class LabelledFrame(Frame):
 
     __slots__ = ("calls",)
 
-    calls: list[Branch]
+    def __init__(
+        self,
+        cells: list[Cell],
+        generator: Any,
+        calls: list[Branch],
+        building: bool = False,
+        compute: np.dtype | None = None,
+    ) -> None:
+        super().__init__(cells, generator, building, compute)
+        self.calls = calls
 
     def scope(self, layer: Any) -> str:
         self.calls.append(layer)
         return f"@{len(self.calls) - 1}@"
 
     def sibling(self, cells: list[Cell]) -> Frame:
-        made = LabelledFrame(cells, self.generator, self.building, self.compute)
-        made.calls = self.calls
-        return made
+        return LabelledFrame(cells, self.generator, self.calls, self.building, self.compute)
 
 
 class Recorded:
@@ -108,8 +116,7 @@ def _replayed(call: Any, value: Any, cells: dict[int, Any], calls: list[Branch])
     """The outputs of a recorded call for other values of its Tensors and states."""
     leaves = [value(leaf) if isinstance(leaf, Tensor) else leaf for leaf in call.leaves]
     args, kwargs = jax.tree.unflatten(call.tree, leaves)
-    frame = LabelledFrame(call.cells, call.generator, compute=call.compute)
-    frame.calls = calls
+    frame = LabelledFrame(call.cells, call.generator, calls, compute=call.compute)
     states = [cells.get(id(cell), cell.array()) for cell in call.cells]
     with exchanged(call.cells, states), framed(frame), mode.training_mode(False):
         out = unwrapped(call.body(*args, **kwargs))

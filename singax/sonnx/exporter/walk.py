@@ -11,6 +11,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from singax.errors import ExportError
+from singax.jaxprs import CALLS
 from singax.sonnx.exporter import lowering, twins
 from singax.sonnx.exporter.equations import Aval, Differing, Equation, aval_of, constant_of, rows
 from singax.sonnx.exporter.graph import Graph, Ref, Session, constant
@@ -20,9 +21,8 @@ from singax.sonnx.exporter.symbolic import Dim, is_static, merged_size
 
 # Primitives that stand for the program in one of their parameters.
 _INLINED = {
-    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat2": "jaxpr",
-    "checkpoint": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
-    "custom_vjp_call_jaxpr": "fun_jaxpr", "custom_lin": "call_jaxpr", "run_state": "jaxpr",
+    **CALLS, "core_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr", "custom_lin": "call_jaxpr",
+    "run_state": "jaxpr",
 }  # fmt: skip
 MOST_FOLDED = 1 << 22  # elements; what is larger is computed when the file runs
 

@@ -57,10 +57,17 @@ def refuse_nonsense(node: Node, inputs: Inputs) -> None:
             _refuse_index(inputs[1][..., place], np.shape(inputs[0])[batch + place])
 
 
+def refuse_outside(values: np.ndarray, low: int, high: int, what: str = "indices", ignored: int | None = None) -> None:
+    """Raise `ArgumentError` for a known value outside low … high, other than `ignored`."""
+    wrong = (values < low) | (values > high)
+    if ignored is not None:
+        wrong &= values != ignored
+    if wrong.any():
+        raise ArgumentError(f"expected {what} from {low} to {high}. Received: {values[wrong].reshape(-1)[0]}")
+
+
 def _refuse_index(indices: np.ndarray, length: int) -> None:
-    if indices.size and (indices.min() < -length or indices.max() >= length):
-        wrong = indices[(indices < -length) | (indices >= length)]
-        raise ArgumentError(f"expected indices from {-length} to {length - 1}. Received: {wrong[0]}")
+    refuse_outside(indices, -length, length - 1)
 
 
 def _leaves(values: Any) -> list[Any]:

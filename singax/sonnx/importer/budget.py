@@ -7,7 +7,6 @@ and no program runs whose results and temporaries are together above it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +14,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import ClosedJaxpr
 
+from singax.dtypes import nbytes
 from singax.errors import ModelFileError
+from singax.jaxprs import opened, programs_in
 from singax.mode import traced
 from singax.sonnx.importer import before
 from singax.sonnx.importer.graph import Node
@@ -36,11 +37,7 @@ def bytes_of(value: Any) -> int:
     """The memory that an array takes, a traced one too; strings with their letters."""
     if isinstance(value, np.ndarray) and value.dtype == object:
         return sum(8 + len(item) if isinstance(item, str | bytes) else 8 for item in value.reshape(-1))
-    return math.prod(value.shape) * _item_bytes(value.dtype) if hasattr(value, "dtype") else 0
-
-
-def _item_bytes(dtype: Any) -> int:
-    return int(getattr(dtype, "itemsize", 8))
+    return nbytes(value.shape, value.dtype) if hasattr(value, "dtype") else 0
 
 
 class Budget:
@@ -52,7 +49,7 @@ class Budget:
     def foretell(self, node: Node, inputs: list[Any]) -> int:
         """How many elements the results of a node will have whose inputs are known; raises if they are too large."""
         count = before.elements(node, inputs)
-        size = max((_item_bytes(v.dtype) for v in jax.tree.leaves(inputs) if hasattr(v, "dtype")), default=4)
+        size = max((nbytes((), v.dtype) for v in jax.tree.leaves(inputs) if hasattr(v, "dtype")), default=4)
         self._admit(node, count * size, f"{count} elements of {size} bytes")
         return count
 
@@ -61,7 +58,7 @@ class Budget:
         shape = list(sizes)
         if min(shape, default=0) < 0:
             raise ModelFileError("", node.where, "shape", "sizes of 0 or more", str(shape))
-        self._admit(node, math.prod(shape) * _item_bytes(dtype), f"{dtype}{shape}")
+        self._admit(node, nbytes(shape, dtype), f"{dtype}{shape}")
 
     def check(self, node: Node, inputs: Iterable[Any], results: Iterable[Any]) -> None:
         """Raise if a result is too large, or with the other known ones."""
@@ -145,19 +142,13 @@ def largest(program: Any) -> int:
     """The bytes of the largest value that a program, or a body inside it, makes."""
     most, waiting = 0, [program]
     while waiting:
-        jaxpr = waiting.pop()
-        for equation in (jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr).eqns:
+        for equation in opened(waiting.pop()).eqns:
             for variable in equation.outvars:
                 aval = variable.aval
                 if hasattr(aval, "shape"):
-                    most = max(most, math.prod(aval.shape) * _item_bytes(aval.dtype))
-            waiting += [inner for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program)
-                        if _is_program(inner)]  # fmt: skip
+                    most = max(most, nbytes(aval.shape, aval.dtype))
+            waiting += [inner for _, inner in programs_in(equation.params)]
     return most
-
-
-def _is_program(value: Any) -> bool:
-    return isinstance(value, ClosedJaxpr | Jaxpr)
 
 
 def any_traced(values: Any) -> bool:

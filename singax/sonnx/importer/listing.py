@@ -13,22 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
+from singax.jaxprs import CALLS, opened, programs_in
+
 Array = Any
 Atom = Any  # an int, the number of a value, or a Literal
 
-_WRITTEN_OUT = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "checkpoint": "jaxpr",
-    "remat": "jaxpr",
-    "remat2": "jaxpr",
-}
-
-
-_INNER = ("jaxpr", "call_jaxpr", "branches", "cond_jaxpr", "body_jaxpr")
+_WRITTEN_OUT = {**CALLS, "remat": "jaxpr"}
 
 
 class Equation(NamedTuple):
@@ -75,7 +65,7 @@ def _write(made: Listing, jaxpr: Any, constants: Sequence[Any], inputs: Sequence
         atoms = tuple(atom if isinstance(atom, Literal) else names[atom] for atom in equation.invars)
         inner = equation.params.get(_WRITTEN_OUT.get(equation.primitive.name, ""))
         if inner is not None:
-            results = _write(made, getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), atoms)
+            results = _write(made, opened(inner), getattr(inner, "consts", ()), atoms)
         else:
             results = [_new(made, var.aval) for var in equation.outvars]
             effect = bool(equation.effects)
@@ -133,9 +123,15 @@ def literal_key(atom: Literal) -> Any:
     return str(atom.aval), np.asarray(atom.val).tobytes()
 
 
+def constant_key(value: Any) -> Any:
+    """A key of an array in a program."""
+    array = np.asarray(value)
+    return str(array.dtype), array.shape, array.tobytes()
+
+
 def params_key(equation: Equation) -> Any:
     """A key of the parameters of an equation; one that has programs inside equals no other."""
-    if any(name in equation.params for name in _INNER):
+    if any(programs_in(equation.params)):
         return object()
     try:
         hash(found := tuple(equation.params.items()))

@@ -26,7 +26,7 @@ from singax.sonnx.importer.evaluate import Evaluator, Scope
 from singax.sonnx.importer.graph import Model, Node, reads
 from singax.sonnx.importer.prelude import Derived
 from singax.sonnx.importer.program import Program, Shared
-from singax.sonnx.importer.sources import sources
+from singax.sonnx.importer.sources import SHAPE_ONLY, sources
 from singax.sonnx.registry import NeedsHost
 
 MOST_PROGRAMS = 64
@@ -37,7 +37,6 @@ NODES_OF_A_PART = 500
 MOST_KNOWN_ELEMENTS = 4096
 _WEIGHT_ELEMENTS = 64
 _STRINGS = np.dtype(object)
-_SHAPE_ONLY = ("Shape", "Size")
 
 Values = dict[str, Any]
 Key = Callable[[], Any]
@@ -246,9 +245,7 @@ def _is_weight(value: Any) -> bool:
 
 def _refuse_strings(node: Node, values: Values) -> None:
     """Raise `NeedsHost` for a node that reads strings which are no constants: programs are kept by their shapes."""
-    if node.op_type not in _SHAPE_ONLY and any(
-        name in values and not _is_numeric(values[name]) for name in reads(node)
-    ):
+    if node.op_type not in SHAPE_ONLY and any(name in values and not _is_numeric(values[name]) for name in reads(node)):
         raise NeedsHost("strings are computed on the host")
 
 

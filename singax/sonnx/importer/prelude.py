@@ -21,6 +21,7 @@ from singax.sonnx.importer.listing import (
     Equation,
     Listing,
     computed,
+    constant_key,
     literal_key,
     needed,
     params_key,
@@ -87,7 +88,7 @@ class Derived:
 
     def add(self, value: Any) -> Hashable:
         """Keep an array that is no weight of the model; the name for it."""
-        name = _constant_key(value := np.asarray(value))
+        name = constant_key(value := np.asarray(value))
         self._constants.setdefault(name, value)
         return name
 
@@ -143,7 +144,7 @@ class Derived:
         return dict(zip(missing, results, strict=True))
 
     def _all_keys(self, listing: Listing, names: Mapping[int, Hashable], before: Sequence[Equation]) -> dict[int, int]:
-        keys = {n: self._key(_constant_key(value)) for n, value in listing.constants.items() if n not in names}
+        keys = {n: self._key(constant_key(value)) for n, value in listing.constants.items() if n not in names}
         keys.update((number, self._key(("weight", name))) for number, name in names.items())
         for equation in before:
             read = tuple(literal_key(a) if isinstance(a, Literal) else keys[a] for a in equation.inputs)
@@ -153,8 +154,3 @@ class Derived:
 
     def _key(self, key: Hashable) -> int:
         return self._keys.setdefault(key, len(self._keys))
-
-
-def _constant_key(value: Any) -> Hashable:
-    value = np.asarray(value)
-    return "constant", str(value.dtype), value.shape, value.tobytes()

@@ -14,7 +14,7 @@ from jax.extend.core import Literal
 
 from singax.sonnx.importer.budget import Allowance
 from singax.sonnx.importer.layout import ChannelsLast, convolves
-from singax.sonnx.importer.listing import Array, Listing, computed, listed, read_by, structure
+from singax.sonnx.importer.listing import Array, Listing, computed, constant_key, listed, read_by, structure
 from singax.sonnx.importer.prelude import Derived, Split, split
 
 MOST_ARRAYS = 256
@@ -110,7 +110,7 @@ def _laid_out(listing: Listing) -> Listing:
 def _same(listing: Listing, parts: Split, inputs: Sequence[int], named: Mapping[int, Hashable]) -> Hashable:
     """A key that programs share which compute the same of their inputs and weights."""
     rest = [number for number in listing.constants if number not in named]
-    values = tuple((str(v.dtype), v.shape, v.tobytes()) for v in (np.asarray(listing.constants[n]) for n in rest))
+    values = tuple(constant_key(listing.constants[number]) for number in rest)
     return structure(listing, parts.rest, (*inputs, *parts.wanted, *rest)), values
 
 

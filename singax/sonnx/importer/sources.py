@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from singax.sonnx.importer.graph import Function, Graph, Node, reads, subgraphs
 
-_SHAPES = ("Shape", "Size")
+SHAPE_ONLY = ("Shape", "Size")
+"""Operators that look at the shape of their input, and not at its values."""
 
 
 def sources(nodes: Sequence[Node], names: Iterable[str]) -> set[str]:
@@ -20,7 +21,7 @@ def sources(nodes: Sequence[Node], names: Iterable[str]) -> set[str]:
         node = producers.get(name)
         if node is None:
             found.add(name)
-        elif node.op_type not in _SHAPES:
+        elif node.op_type not in SHAPE_ONLY:
             fresh = [read for read in reads(node) if read not in seen]
             seen.update(fresh)
             waiting += fresh

@@ -7,9 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from singax.errors import ArgumentError
 from singax.mode import traced
-from singax.sonnx.importer.before import refuse_division
+from singax.sonnx.importer.before import refuse_division, refuse_outside
 from singax.sonnx.importer.checks import Condition
 from singax.sonnx.registry import Call
 
@@ -30,7 +29,7 @@ def within(call: Call, values: Array, low: int, high: int, what: str, ignored: i
     if values is None or not np.size(values):
         return
     if not traced(values):
-        _judge(np.asarray(values), low, high, what, ignored)
+        refuse_outside(np.asarray(values), low, high, what, ignored)
     elif call.evaluator.checks is not None:
         given = values if ignored is None else jnp.where(values == ignored, low, values)
         least, most = jnp.min(given).astype(np.int64), jnp.max(given).astype(np.int64)
@@ -40,14 +39,6 @@ def within(call: Call, values: Array, low: int, high: int, what: str, ignored: i
             failed,
             jnp.where(least < low, least, most),
         )
-
-
-def _judge(values: np.ndarray, low: int, high: int, what: str, ignored: int | None) -> None:
-    wrong = (values < low) | (values > high)
-    if ignored is not None:
-        wrong &= values != ignored
-    if wrong.any():
-        raise ArgumentError(f"expected {what} from {low} to {high}. Received: {values[wrong].reshape(-1)[0]}")
 
 
 def fill_mode(call: Call) -> str:

@@ -15,6 +15,7 @@ _UNARY = {
     "sinh": "Sinh", "sqrt": "Sqrt", "stop_gradient": "Identity", "tan": "Tan", "tanh": "Tanh",
     "optimization_barrier": "Identity",
 }  # fmt: skip
+_OF_TWO = {"add": "Add", "add_any": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow"}
 
 
 @lowers(*_UNARY)
@@ -30,24 +31,9 @@ def negative(call: Call, x: Ref) -> Ref:
     return call.graph.op("Neg", x)
 
 
-@lowers("add", "add_any")
-def add(call: Call, a: Ref, b: Ref) -> Ref:
-    return call.graph.op("Add", a, b)
-
-
-@lowers("sub")
-def subtract(call: Call, a: Ref, b: Ref) -> Ref:
-    return call.graph.op("Sub", a, b)
-
-
-@lowers("mul")
-def multiply(call: Call, a: Ref, b: Ref) -> Ref:
-    return call.graph.op("Mul", a, b)
-
-
-@lowers("div")
-def divide(call: Call, a: Ref, b: Ref) -> Ref:
-    return call.graph.op("Div", a, b)
+@lowers(*_OF_TWO)
+def of_two(call: Call, a: Ref, b: Ref) -> Ref:
+    return call.graph.op(_OF_TWO[call.equation.name], a, b)
 
 
 @lowers("rem")
@@ -60,11 +46,6 @@ def extreme(call: Call, a: Ref, b: Ref) -> Ref:
     if is_bool(a):
         return call.graph.op("Or" if call.equation.name == "max" else "And", a, b)
     return call.graph.op("Max" if call.equation.name == "max" else "Min", a, b)
-
-
-@lowers("pow")
-def power(call: Call, a: Ref, b: Ref) -> Ref:
-    return call.graph.op("Pow", a, b)
 
 
 @lowers("integer_pow")
