@@ -204,18 +204,14 @@ def add_generators() -> None:
         "MelWeightMatrix",
         {k: np.array(v, F32 if isinstance(v, float) else I64) for k, v in zip("abcde", mel, strict=True)},
     )
+    counted: dict[str, Any] = {"max_gram_length": 1, "max_skip_count": 0, "min_gram_length": 1, "mode": "TF"}
+    counted |= {"ngram_counts": [0], "ngram_indexes": [HUGE], "pool_int64s": [1]}
     one(
         "memory/TfIdfVectorizer",
         MEMORY,
         "TfIdfVectorizer",
         {"x": ints(1, 2)},
-        max_gram_length=1,
-        max_skip_count=0,
-        min_gram_length=1,
-        mode="TF",
-        ngram_counts=[0],
-        ngram_indexes=[HUGE],
-        pool_int64s=[1],
+        **counted,
     )
     one(
         "memory/TfIdfVectorizer of data",
@@ -223,13 +219,7 @@ def add_generators() -> None:
         "TfIdfVectorizer",
         {},
         {"x": ints(1, 2)},
-        max_gram_length=1,
-        max_skip_count=0,
-        min_gram_length=1,
-        mode="TF",
-        ngram_counts=[0],
-        ngram_indexes=[HUGE],
-        pool_int64s=[1],
+        **counted,
     )
     text = np.array(["abcdefgh" * 8], object)
     doubled = [node("StringConcat", [f"v{k}"] * 2, [f"v{k + 1}"], f"culprit{k}") for k in range(60)]

@@ -39,6 +39,16 @@ class MLP(Trained):
         return self.fc2(jnp.tanh(self.fc1(x)))
 
 
+def trained(net: Any = None, steps: int = 3) -> Any:
+    """A model for `blobs()`, an MLP unless it is given, compiled and after some steps on them."""
+    net = MLP() if net is None else net
+    net.compile([sx.Placeholder((16, 5))])
+    x, y = blobs()
+    for _ in range(steps):
+        net(x, y)
+    return net
+
+
 def blobs(n: int = 16, features: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and three classes that a small network separates."""
     rng = np.random.default_rng(seed)

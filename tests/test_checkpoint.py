@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 from checkpoint_models import CharRNN, Dropped, adam
-from models import MLP, Trained, assert_equal_states, blobs, states
+from models import MLP, Trained, assert_equal_states, blobs, states, trained
 from safetensors.numpy import load_file
 
 import singax as sx
@@ -26,15 +26,6 @@ from singax.errors import (
 )
 
 X, Y = blobs()
-
-
-def trained(net: Any = None, steps: int = 3) -> Any:
-    """A compiled model after some steps."""
-    net = MLP() if net is None else net
-    net.compile([sx.Placeholder((16, 5))])
-    for _ in range(steps):
-        net(X, Y)
-    return net
 
 
 def test_everything_comes_back(tmp_path: pathlib.Path) -> None:

@@ -11,12 +11,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from models import MLP, assert_equal_states, assert_no_tracers, blobs, states
+from models import MLP, assert_equal_states, assert_no_tracers, blobs, states, trained
 
 import singax as sx
 from singax import files
@@ -25,15 +24,6 @@ from singax.storage import Cell
 
 HERE = pathlib.Path(__file__).resolve().parent
 X, Y = blobs()
-
-
-def trained(steps: int = 2) -> MLP:
-    """A compiled model after some steps."""
-    net = MLP()
-    net.compile([sx.Placeholder((16, 5))])
-    for _ in range(steps):
-        net(X, Y)
-    return net
 
 
 def experiment(name: str, count: int, folder: pathlib.Path) -> dict[str, int]:
@@ -117,7 +107,7 @@ def _fill_disk(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
 
 def test_a_full_disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At twenty points, the second writing of the header among them."""
-    net = trained()
+    net = trained(steps=2)
     net.save(tmp_path / "net", onnx=False)
     old, before = (tmp_path / "net.safetensors").read_bytes(), states(net)
     net(X, Y)
@@ -138,7 +128,7 @@ def test_a_full_disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("call", ["fsync", "replace", "chmod"])
 def test_a_disk_that_fails_at_the_end(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     """What was not flushed or renamed leaves no litter."""
-    net = trained()
+    net = trained(steps=2)
     net.save(tmp_path / "net", onnx=False)
     old = (tmp_path / "net.safetensors").read_bytes()
 
@@ -180,7 +170,7 @@ def test_an_exception_at_any_array_while_saving(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     """The old file stays, nothing else does, and the model goes on."""
-    net, twin = trained(), trained()
+    net, twin = trained(steps=2), trained(steps=2)
     net.save(tmp_path / "net", onnx=False)
     old, count = (tmp_path / "net.safetensors").read_bytes(), len(states(net))
     for k in range(count):
@@ -205,7 +195,7 @@ def test_an_exception_at_any_array_while_loading(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, place: str, slots: bool
 ) -> None:
     """The model stays bit for bit, whether it had slots or not, and loads afterwards."""
-    source, net = trained(3), trained(1 if slots else 0)
+    source, net = trained(steps=3), trained(steps=1 if slots else 0)
     source.save(tmp_path / "net", onnx=False)
     before = states(net)
     owner, name = PLACES[place]
@@ -222,7 +212,7 @@ def test_an_exception_at_any_array_while_loading(
 
 def test_values_that_wait_survive_a_failing_compile(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception while they are put in their places undoes the compile; the next one finds them again."""
-    source, net = trained(3), MLP()
+    source, net = trained(steps=3), MLP()
     source.save(tmp_path / "net", onnx=False)
     net.load(tmp_path / "net")
     for k in range(4):
@@ -244,21 +234,13 @@ def test_values_that_wait_survive_a_failing_compile(tmp_path: pathlib.Path, monk
 # -- Ctrl-C -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt, also in a process that was started in the background and ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread only"
 )
 @pytest.mark.usefixtures("interruptible")
 def test_interrupts_in_a_training_loop_that_saves(tmp_path: pathlib.Path) -> None:
     """Two hundred times Ctrl-C: the model goes on, and the newest file that was finished, or a newer one, loads."""
-    net, reader, caught = trained(), trained(0), 0
+    net, reader, caught = trained(steps=2), trained(steps=0), 0
     rng = np.random.default_rng(0)
     finished = -1
     for _ in range(200):
@@ -297,6 +279,6 @@ def test_an_interrupt_between_the_renames_waits(tmp_path: pathlib.Path, monkeypa
 
     monkeypatch.setattr(files.NewFile, "publish", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        trained().save(tmp_path / "net")
+        trained(steps=2).save(tmp_path / "net")
     assert sorted(os.listdir(tmp_path)) == ["net.onnx", "net.safetensors"]
-    trained().load(tmp_path / "net")  # no warning
+    trained(steps=2).load(tmp_path / "net")  # no warning

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models import MLP, assert_equal_states, blobs, states
+from models import MLP, assert_equal_states, blobs, states, trained
 from safetensors.numpy import load_file, save_file
 
 import singax as sx
@@ -23,15 +23,6 @@ from singax.errors import ArgumentError, FileFormatError, StateMismatchError
 from singax.files import leftovers, locks
 
 X, Y = blobs()
-
-
-def trained(steps: int = 2) -> MLP:
-    """A compiled model after some steps."""
-    net = MLP()
-    net.compile([sx.Placeholder((16, 5))])
-    for _ in range(steps):
-        net(X, Y)
-    return net
 
 
 # -- the format ---------------------------------------------------------------------------------------------------
@@ -136,7 +127,7 @@ def test_what_is_no_file(tmp_path: pathlib.Path) -> None:
         with pytest.raises(FileFormatError), files.open_safetensors(tmp_path / name):
             pytest.fail("opened")
     with pytest.raises(FileNotFoundError, match=r"net\.safetensors nor"):
-        trained(0).load(tmp_path / "net")
+        trained(steps=0).load(tmp_path / "net")
 
 
 # -- checkpoints --------------------------------------------------------------------------------------------------
@@ -189,9 +180,9 @@ STRANGE = [
 @pytest.mark.parametrize(("change", "message"), STRANGE, ids=range(len(STRANGE)))
 def test_checkpoints_made_on_purpose(tmp_path: pathlib.Path, change: Any, message: str) -> None:
     """With right checksums, but wrong in themselves: refused, and the model is as it was."""
-    trained().save(tmp_path / "net", state={"b": np.zeros(3)}, onnx=False)
+    trained(steps=2).save(tmp_path / "net", state={"b": np.zeros(3)}, onnx=False)
     rewritten(tmp_path / "net.safetensors", change)
-    net = trained(1)
+    net = trained(steps=1)
     before = states(net)
     with pytest.raises(FileFormatError, match=message):
         net.load(tmp_path / "net")
@@ -207,10 +198,10 @@ def test_names_are_only_names(tmp_path: pathlib.Path) -> None:
         rows["../../a"] = rows.pop("fc1.b")
         return arrays, {**texts, "singax.arrays": json.dumps(rows)}
 
-    trained().save(tmp_path / "net", onnx=False)
+    trained(steps=2).save(tmp_path / "net", onnx=False)
     rewritten(tmp_path / "net.safetensors", renamed)
     with pytest.raises(StateMismatchError, match=r"unexpected: \.\./\.\./a"):
-        trained().load(tmp_path / "net")
+        trained(steps=2).load(tmp_path / "net")
 
 
 # -- two files ----------------------------------------------------------------------------------------------------
@@ -218,12 +209,12 @@ def test_names_are_only_names(tmp_path: pathlib.Path) -> None:
 
 def test_both_files(tmp_path: pathlib.Path) -> None:
     """One save id in both; the network opens as a model without its class."""
-    net = trained()
+    net = trained(steps=2)
     net.save(tmp_path / "net", state={"a": 1})
     assert sorted(os.listdir(tmp_path)) == ["net.onnx", "net.safetensors"]
     with files.open_safetensors(tmp_path / "net.safetensors") as file:
         assert file.metadata["singax.save_id"] == network.save_id_of(tmp_path / "net.onnx")
-    assert trained().load(tmp_path / "net") == {"a": 1}
+    assert trained(steps=2).load(tmp_path / "net") == {"a": 1}
     found = sx.load(tmp_path / "net")
     found.eval()
     net.eval()
@@ -234,11 +225,11 @@ def test_both_files(tmp_path: pathlib.Path) -> None:
 
 def test_from_onnx_alone(tmp_path: pathlib.Path) -> None:
     """Weights by their names; optimizer and random key stay. Also before compile."""
-    net = trained()
+    net = trained(steps=2)
     net.save(tmp_path / "net")
     os.remove(tmp_path / "net.safetensors")
     for path in ("net", "net.onnx"):
-        for other in (trained(5), MLP()):
+        for other in (trained(steps=5), MLP()):
             assert other.load(tmp_path / path) == {}
             other.compile([X])
             for name, tensor in net.get_params().items():
@@ -251,7 +242,7 @@ def test_from_onnx_alone(tmp_path: pathlib.Path) -> None:
 
 def test_files_of_two_saves(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash between the two renames is noticed, and the complete file is taken."""
-    trained(1).save(tmp_path / "net")
+    trained(steps=1).save(tmp_path / "net")
     published = files.NewFile.publish
 
     def crash(self: files.NewFile) -> None:
@@ -260,7 +251,7 @@ def test_files_of_two_saves(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPa
         published(self)
 
     monkeypatch.setattr(files.NewFile, "publish", crash)
-    net, other = trained(2), trained(0)
+    net, other = trained(steps=2), trained(steps=0)
     with pytest.raises(KeyboardInterrupt):
         net.save(tmp_path / "net")
     with pytest.warns(UserWarning, match="of another save"):
@@ -291,7 +282,7 @@ def test_leftovers_of_the_dead_are_removed(tmp_path: pathlib.Path) -> None:
         temporary = pathlib.Path(alive.stdout.readline().strip())
         foreign = tmp_path / ".other.safetensors.abc.tmp"
         foreign.write_bytes(b"mine")
-        net = trained()
+        net = trained(steps=2)
         net.save(target, onnx=False)
         assert temporary.exists()
         alive.stdin.close()
@@ -323,7 +314,7 @@ def test_a_file_taken_for_a_leftover_before_it_was_locked(
 def test_a_lock_that_is_never_released(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that was stopped while it held the folder's lock stops nobody else for ever."""
     monkeypatch.setattr(locks, "_LONGEST_WAIT", 0.05)
-    net = trained()
+    net = trained(steps=2)
     with files.folder_lock(tmp_path):
         net.save(tmp_path / "net", onnx=False)
         assert net.load(tmp_path / "net") == {}
@@ -331,15 +322,15 @@ def test_a_lock_that_is_never_released(tmp_path: pathlib.Path, monkeypatch: pyte
 
 def test_permissions_stay(tmp_path: pathlib.Path) -> None:
     """Those of the file that is replaced."""
-    trained().save(tmp_path / "net", onnx=False)
+    trained(steps=2).save(tmp_path / "net", onnx=False)
     os.chmod(tmp_path / "net.safetensors", 0o640)
-    trained().save(tmp_path / "net", onnx=False)
+    trained(steps=2).save(tmp_path / "net", onnx=False)
     assert (tmp_path / "net.safetensors").stat().st_mode & 0o777 == 0o640
 
 
 def test_the_arrays_are_checked_when_their_turn_comes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread that gives a state another shape meanwhile spoils no file."""
-    net = trained()
+    net = trained(steps=2)
     stored = saving.stored_states(net)
     net.fc1.b._cell.values[net.fc1.b._cell.index] = np.zeros(3, np.float32)
     monkeypatch.setattr(saving, "stored_states", lambda model: stored)

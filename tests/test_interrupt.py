@@ -15,6 +15,8 @@ from models import MLP, assert_no_tracers, blobs, states
 import singax as sx
 from singax.interrupt import deferred_interrupts
 
+pytestmark = pytest.mark.usefixtures("interruptible")
+
 
 def test_keyboard_interrupt_inside_a_step() -> None:
     class Interrupted(MLP):
