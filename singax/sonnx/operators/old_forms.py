@@ -13,6 +13,7 @@ import numpy as np
 
 from singax import ops
 from singax.errors import ShapeError
+from singax.sonnx.operators.shapes import repeats_of
 from singax.sonnx.registry import Call, Handler, handler_of, onnx_operator
 
 Array = Any
@@ -64,7 +65,7 @@ def tile_along(call: Call, x: Array, tiles: Array, axis: Array) -> Array:
     """x repeated along one axis."""
     repeats = [1] * np.ndim(x)
     repeats[int(call.static(2).reshape(-1)[0])] = int(call.static(1).reshape(-1)[0])
-    return jnp.tile(x, repeats)
+    return jnp.tile(x, repeats_of(repeats))
 
 
 @onnx_operator("Selu", since=1)

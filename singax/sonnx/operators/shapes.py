@@ -101,7 +101,14 @@ def expand(call: Call, x: Array, _: Array) -> Array:
 @onnx_operator("Tile", since=6)
 def tile(call: Call, x: Array, *_: Array) -> Array:
     """x repeated along each axis."""
-    return jnp.tile(x, tuple(call.ints(1, "repeats")))
+    return jnp.tile(x, repeats_of(call.ints(1, "repeats")))
+
+
+def repeats_of(repeats: Sequence[int]) -> tuple[int, ...]:
+    """The repeats themselves, none of them negative."""
+    if min(repeats, default=0) < 0:
+        raise ArgumentError(f"expected repeats of at least 0. Received: {list(repeats)}")
+    return tuple(repeats)
 
 
 @onnx_operator("ConstantOfShape")
