@@ -112,6 +112,7 @@ def main() -> None:
 
     for warm in sys.argv[1:]:
         prepare(load(pathlib.Path(warm))).run([np.ones(2, np.float32)])
+    gc.freeze()  # what is here now need not be looked through after each model
     sys.addaudithook(_watch)
     print("ready", flush=True)
     for line in sys.stdin:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import numpy_helper
 
@@ -28,6 +29,10 @@ _NUMPY_DRAWS = "the values are those of NumPy's generator, which JAX does not dr
 FAILS: dict[str, str] = {
     f"node/test_bernoulli{kind}{form}": _NUMPY_DRAWS for kind in ("", "_double", "_seed") for form in ("", "_expanded")
 }
+
+LOGITS = {"real/test_squeezenet": "r65"}
+"""Light models whose probabilities, 1/1000 each, are compared by their logits. Those are near 9.5e9, so a difference in
+the last bit decides everything, and XLA rounds the last columns of a matrix product otherwise than the others."""
 
 
 @functools.cache
@@ -125,10 +130,25 @@ def test_no_case_is_left_out() -> None:
     assert sum(case.url is not None for case in cases().values()) == 9
 
 
-@pytest.mark.parametrize("name", sorted(set(cases()) - set(FAILS)))
+@pytest.mark.parametrize("name", sorted(set(cases()) - set(FAILS) - set(LOGITS)))
 def test_case(name: str) -> None:
     """It passes."""
     run(cases()[name])
+
+
+@pytest.mark.parametrize("name", sorted(LOGITS))
+def test_equal_probabilities_come_from_equal_logits(name: str) -> None:
+    """They are onnxruntime's but for rounding."""
+    model = onnx.load(_source(cases()[name]))
+    del model.graph.output[:]
+    model.graph.output.append(onnx.ValueInfoProto(name=LOGITS[name]))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for (x,), (probabilities,) in data_sets(cases()[name]):
+        (logits,) = prepare(model).run([x])
+        assert probabilities.min() == probabilities.max()
+        (theirs,) = session.run(None, {session.get_inputs()[0].name: x})
+        assert np.ptp(theirs) == 0
+        np.testing.assert_allclose(logits, theirs, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted(FAILS))
