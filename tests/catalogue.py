@@ -45,7 +45,7 @@ def integers(*shape: int, low: int = 0, high: int = 3, dtype: str = "int32") -> 
     return Spec(shape, dtype, low, high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """One operation or layer with one set of arguments.
 

@@ -7,11 +7,27 @@ import pathlib
 import signal
 from collections.abc import Iterator
 
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+import jaxlib.version
+import pytest
+
+QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+"""Tests ask what a program computes, once: without optimisations XLA compiles it in a small part of the time. With
+SINGAX_OPTIMIZED=1 the suite runs as users' programs do."""
+
+
+def _flags() -> str:
+    flags = ["--xla_force_host_platform_device_count=8"]
+    if not os.environ.get("SINGAX_OPTIMIZED"):
+        flags.append(QUICK)
+        if jaxlib.version.__version__.startswith("0.10."):  # later ones know the option no more
+            flags.append("--xla_cpu_use_fusion_emitters=false")
+    return " ".join(flags)
+
+
+os.environ.setdefault("XLA_FLAGS", _flags())
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-import jax
-import pytest
+import jax  # noqa: E402
 
 CACHE = pathlib.Path(__file__).resolve().parent.parent / ".jax_cache"
 jax.config.update("jax_compilation_cache_dir", str(CACHE))
@@ -20,6 +36,18 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 import singax as sx  # noqa: E402
 from singax.mode import local  # noqa: E402
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of one row of the catalogue stand together: they share what is compiled for it."""
+    files: dict[pathlib.Path, int] = {}
+    rows: dict[str, int] = {}
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        row = str(item.callspec.params["row"]) if item.path.name == "test_catalogue.py" else ""  # type: ignore[attr-defined]
+        return files.setdefault(item.path, len(files)), rows.setdefault(row, len(rows))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True)

@@ -38,6 +38,11 @@ class Subject:
     inputs: list[Any]
     model: Holder | None = None
 
+    @functools.cached_property
+    def compiled(self) -> Callable[[dict[str, Any], list[Any]], Any]:
+        """`run` under `jax.jit`."""
+        return jax.jit(self.run)
+
     @property
     def parameters(self) -> dict[str, Any]:
         """The variables that have gradients."""
@@ -59,7 +64,7 @@ def drawn(specs: Any, dtype: Any = None, seed: int = 0) -> list[Any]:
 def cast(value: Any, dtype: Any) -> Any:
     """Floating values as `dtype`, others as they are."""
     wanted = dtype is not None and jnp.issubdtype(value.dtype, jnp.floating)
-    return jnp.asarray(value, dtype if wanted else value.dtype)
+    return jnp.asarray(np.asarray(value, dtype if wanted else value.dtype))  # NumPy compiles nothing to convert
 
 
 def subject(row: Row, dtype: Any = None, seed: int = 0) -> Subject:
@@ -78,6 +83,10 @@ def subject(row: Row, dtype: Any = None, seed: int = 0) -> Subject:
         return functional.apply(variables, *inputs, train=True, key=jax.random.key(KEY))[0]
 
     return Subject(row, run, dict(functional.init(0, *inputs)), inputs, model)
+
+
+shared = functools.lru_cache(maxsize=4)(subject)
+"""`subject`, made once for the suites that run over one row after the other."""
 
 
 def names_of(row: Row, made: Any) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from catalogue import TWIN, Row, rows
 from jax.test_util import check_grads
-from subjects import Holder, assert_close, bare, cast, drawn, floating, names_of, placeholder, subject, tensors
+from subjects import Holder, assert_close, bare, cast, drawn, floating, names_of, placeholder, shared, subject, tensors
 from twins import onnx_of
 
 import singax as sx
@@ -30,8 +30,8 @@ every_operation = pytest.mark.parametrize("row", OPERATIONS, ids=str)
 @pytest.mark.parametrize("row", [r for r in ROWS if r.reference is not None], ids=str)
 def test_value(row: Row) -> None:
     """The value is NumPy's, or that of the operation's ONNX twin."""
-    it = subject(row)
-    out = jax.jit(it.run)(it.variables, it.inputs)
+    it = shared(row)
+    out = it.compiled(it.variables, it.inputs)
     assert_close(out, _reference(row, it), row.rtol, row.atol)
 
 
@@ -63,7 +63,7 @@ def test_gradient(row: Row) -> None:
             variables = {name: cast(v, jnp.float64) for name, v in it.variables.items()}
             return floating(it.run({**variables, **parameters}, jax.tree.unflatten(tree, given)))
 
-        arguments = (parameters, [leaves[k] for k in moving])
+        arguments = jax.tree.map(np.asarray, (parameters, [leaves[k] for k in moving]))  # NumPy compiles no sums
         assert jax.tree.leaves(arguments), "nothing to differentiate: say grad=False"
         check_grads(function, arguments, order=1, modes=("rev",), atol=1e-4, rtol=1e-4)
 
@@ -71,8 +71,8 @@ def test_gradient(row: Row) -> None:
 @every_row
 def test_eager_compiled_and_functional_agree(row: Row) -> None:
     """Called with Tensors, compiled, and as a pure function: the same outputs; the tape's gradients are JAX's."""
-    it = subject(row)
-    functional = jax.jit(it.run)(it.variables, it.inputs)
+    it = shared(row)
+    functional = it.compiled(it.variables, it.inputs)
     if it.model is None:
         assert_close(it.run({}, it.inputs), functional, 1e-5, 1e-5)
         if isinstance(row.make(), ops.Operation):
@@ -92,9 +92,12 @@ def _compare_node(row: Row, it: Any, functional: Any) -> None:
         return
     got = first.creator.backward(*[jnp.ones(leaf.shape, leaf.dtype) for leaf in floating(bare(out))])
     got = got if isinstance(got, tuple | list) else (got,)
-    _, pull = jax.vjp(lambda *inputs: floating(it.run({}, list(inputs))), *it.inputs)
-    theirs = pull([jnp.ones(leaf.shape, leaf.dtype) for leaf in floating(functional)])
+    theirs = jax.jit(_pulled, static_argnums=0)(it.run, it.inputs, floating(jax.tree.map(jnp.ones_like, functional)))
     assert_close(floating(list(got)), [g for g in floating(theirs) if g.dtype != jax.dtypes.float0], 1e-5, 1e-5)
+
+
+def _pulled(run: Any, inputs: list[Any], dys: list[Any]) -> list[Any]:
+    return jax.vjp(lambda *inputs: floating(run({}, list(inputs))), *inputs)[1](dys)
 
 
 def _compare_module(row: Row, it: Any, functional: Any) -> None:
@@ -111,24 +114,23 @@ def _compare_module(row: Row, it: Any, functional: Any) -> None:
 @pytest.mark.parametrize("row", [r for r in ROWS if r.vmap and not r.training], ids=str)
 def test_vmap(row: Row) -> None:
     """A batch of inputs under `jax.vmap` equals one call after another."""
-    it = subject(row)
+    it = shared(row)
     others = drawn(row.inputs, seed=100)
     stacked = jax.tree.map(lambda a, b: jnp.stack([jnp.asarray(a), b]), it.inputs, others)
     together = jax.jit(jax.vmap(it.run, in_axes=(None, 0)))(it.variables, stacked)
-    run = jax.jit(it.run)
     for k, inputs in enumerate((it.inputs, others)):
-        assert_close(jax.tree.map(lambda v, k=k: v[k], together), run(it.variables, inputs), 1e-5, 1e-5)
+        assert_close(jax.tree.map(lambda v, k=k: v[k], together), it.compiled(it.variables, inputs), 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r.bfloat16 is not None], ids=str)
 def test_bfloat16_is_close_to_float32(row: Row) -> None:
     """With bfloat16 inputs and parameters the outputs are close to those of float32."""
-    wide, narrow = subject(row), subject(row, jnp.bfloat16)
+    wide, narrow = shared(row), subject(row, jnp.bfloat16)
     inputs = jax.tree.map(lambda v: cast(v, jnp.float32), narrow.inputs)
     variables = {name: jnp.asarray(wide.variables[name], v.dtype) for name, v in narrow.variables.items()}
     ours = jax.tree.leaves(jax.jit(narrow.run)(variables, narrow.inputs))
     rounded = {name: jnp.asarray(v, wide.variables[name].dtype) for name, v in variables.items()}
-    theirs = jax.tree.leaves(jax.jit(wide.run)(rounded, inputs))
+    theirs = jax.tree.leaves(wide.compiled(rounded, inputs))
     for a, b in zip(ours, theirs, strict=True):
         assert jnp.issubdtype(a.dtype, jnp.floating) == jnp.issubdtype(b.dtype, jnp.floating)
         scale = max(float(np.max(np.abs(np.asarray(b, np.float64)), initial=0.0)), 1e-3)
@@ -154,9 +156,10 @@ def test_captured_operations_compute_the_same(row: Row) -> None:
     """Bound as one equation, an operation has the shapes and values it has otherwise."""
     if not isinstance(row.make(), ops.Operation):
         pytest.skip("not an operation but a function of several")
-    it = subject(row)
+    it = shared(row)
     with ops.capturing():
-        jaxpr, shapes = jax.make_jaxpr(it.run, return_shape=True)({}, it.inputs)
+        fresh = functools.partial(it.run)  # JAX keeps the trace of a function that it has seen
+        jaxpr, shapes = jax.make_jaxpr(fresh, return_shape=True)({}, it.inputs)
     assert [e.primitive.name for e in jaxpr.eqns] == ["singax_operation"]
     real = it.run({}, it.inputs)
     assert jax.tree.map(lambda v: (tuple(v.shape), v.dtype), shapes) == jax.tree.map(
@@ -167,14 +170,14 @@ def test_captured_operations_compute_the_same(row: Row) -> None:
 @every_layer
 def test_states_round_trip(row: Row) -> None:
     """The states of one layer, set on another, give the same outputs bit for bit."""
-    it = subject(row)
+    it = shared(row)
     sx.device.set_seed(1)
     other = subject(row)
     assert it.model is not None
     assert other.model is not None
     other.model.set_states({name: np.asarray(t.data) for name, t in it.model.get_states().items()})
     values = {name: tensor.data for name, tensor in other.model.get_states().items()}
-    ours, theirs = it.run(it.variables, it.inputs), other.run({**other.variables, **values}, it.inputs)
+    ours, theirs = it.compiled(it.variables, it.inputs), other.compiled({**other.variables, **values}, it.inputs)
     assert_close(ours, theirs, 0.0, 0.0)
 
 
