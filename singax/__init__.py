@@ -38,6 +38,7 @@ _LAZY = (
     "image_tool",
     "snapshot",
     "sonnx",
+    "training",
 )  # loaded when they are first used, since they need more than JAX
 
 

@@ -102,7 +102,7 @@ def _apply(
 
 def functional_step(module: Module, method: str) -> FunctionalStep:
     """`init` and `apply` of a training step of `module`."""
-    function = _step_function(module, method)
+    function = step_function(module, method)
 
     def init(key: Any, *inputs: Any, **kwargs: Any) -> Variables:
         """A fresh state for these inputs."""
@@ -125,7 +125,8 @@ def functional_step(module: Module, method: str) -> FunctionalStep:
     return FunctionalStep(init, apply)
 
 
-def _step_function(module: Module, method: str) -> Callable[..., Any]:
+def step_function(module: Module, method: str) -> Callable[..., Any]:
+    """The body of a step, as it was written; raises `NameMismatchError` for another name."""
     if method not in module._step_names:
         known = ", ".join(sorted(module._step_names)) or "none"
         raise NameMismatchError(f"{type(module).__name__} has no step named {method!r}; its steps: {known}")

@@ -126,6 +126,7 @@ class StepContext:
 
     def __init__(self, module: Any, cells: set[int]) -> None:
         self.module, self.cells = module, cells
+        self.evaluates = False  # whether backward passes and updates are left out
         self.states: list[Any] = []
         self.updated: set[int] = set()
         self._own: list[Cell] = []
@@ -188,6 +189,11 @@ class Local(threading.local):
 
 
 local = Local()
+
+
+def evaluating() -> bool:
+    """Whether a step runs in which backward passes and updates are left out."""
+    return local.step is not None and local.step.evaluates
 
 
 def wrap_key(data: jax.Array) -> jax.Array:

@@ -13,6 +13,7 @@ import numpy as np
 from singax import device as devices
 from singax import dtypes, mode
 from singax.arguments import outlined
+from singax.compilations import Compilations
 from singax.errors import ArgumentError
 from singax.freezing import Freezing
 from singax.functional import Functional, FunctionalStep, functional_model, functional_step
@@ -21,13 +22,14 @@ from singax.layer.base import Layer, mark_border
 from singax.layer.call import call_layer
 from singax.ledger import Ledger
 from singax.mode import local
-from singax.program import MOST_RESTARTS, Compilation, Runner, as_input, step_mode
+from singax.program import MOST_RESTARTS, Runner, as_input, step_mode
 from singax.states import StatefulLayer
 from singax.storage import Bank
 from singax.tensor import Tensor
 
 if TYPE_CHECKING:
     from singax.inspect.report import DryRun
+    from singax.training.history import History
 
 
 def step(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,13 +95,13 @@ class Module(StatefulLayer):
     training: bool
     graph_mode: bool
     sequential: bool
-    compilations: list[Compilation]
+    compilations: Compilations
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__new__(cls)
         made.__dict__.update(
-            training=True, graph_mode=True, sequential=False, compilations=[], _generator=devices.Generator(),
-            _bank=Bank(), _bank_version=-1, _members=(), _runners={}, _ledger=Ledger(made), _freezing=Freezing(),
+            training=True, graph_mode=True, sequential=False, compilations=Compilations(),
+            _generator=devices.Generator(), _bank=Bank(), _bank_version=-1, _members=(), _runners={}, _ledger=Ledger(made), _freezing=Freezing(),
             _compute_dtype=None,
         )  # fmt: skip
         return made
@@ -268,6 +270,55 @@ class Module(StatefulLayer):
         See `singax.functional.FunctionalStep`.
         """
         return functional_step(self, method)
+
+    # -- training -----------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        data: Any,
+        epochs: int = 1,
+        *,
+        validation: Any = None,
+        callbacks: Sequence[Any] = (),
+        metrics: Any = (),
+        steps_per_call: int | str = 1,
+        last: str = "compile",
+        verbose: int = 2,
+    ) -> History:
+        """Train: `train_one_batch` for each batch of the data, in epochs.
+
+        **Args**
+          data: any iterable of batches, or a function that returns one: tuples or lists (the step's arguments by
+            position), dicts (by name), or single arrays, of NumPy, JAX, torch or our Tensors. For arrays see
+            `singax.training.Batches`.
+          epochs: how often to go through it, default 1.
+          validation: batches to evaluate after each epoch: the step runs without its backward pass and updates.
+          callbacks: instances of `singax.training.Callback`.
+          metrics: name → `singax.metric` instance, or a list of them; they compare the first array that the step
+            returns with its last argument.
+          steps_per_call: how many steps one program does (see `train_batches`); "auto" measures whether that helps.
+          last: a smaller last batch is "compile" (run by a program of its own; default), "drop", or "pad" (filled up
+            with zeros; every call then passes `weight`, 1 for real rows and 0 for others, which the step must take).
+          verbose: 2 a bar and a line for each epoch (default), 1 the line, 0 nothing.
+
+        **Returns** a `History`. Results of one element count as numbers: "loss", "loss_2" …, or by the names of a dict
+        that the step returns; they are fetched every 50 steps. Ctrl-C ends the training and returns what there is.
+        """
+        from singax.training.fit import fit
+
+        return fit(self, data, epochs, validation, callbacks, metrics, steps_per_call, last, verbose)
+
+    def train_batches(self, *inputs: Any, method: str = "train_one_batch", **kwargs: Any) -> Any:
+        """Many training steps in one program (`jax.lax.scan`): the numbers of as many calls, one dispatch.
+
+        **Args** inputs, kwargs: the arguments of the step, arrays with one more axis in front: the steps. **Returns**
+        what the step returns, with that axis. On CPUs, steps with convolutions are slower this way.
+
+        **Raises** `ShapeError` unless all arrays have the same number of steps.
+        """
+        from singax.training.runners import train_batches
+
+        return train_batches(self, inputs, kwargs, method)
 
 
 def _is_step(name: str, value: Any) -> bool:

@@ -21,6 +21,7 @@ import numpy as np
 from singax import arguments, mode
 from singax.arguments import Packed
 from singax.autograd.border import INNER_STATE, is_tensor
+from singax.compilations import Compilation
 from singax.device import step_times
 from singax.dtypes import is_floating
 from singax.errors import ArgumentError, StateError
@@ -48,17 +49,6 @@ class Static:
 
     def __hash__(self) -> int:
         return id(type(self.value))
-
-
-@dataclass
-class Compilation:
-    """One program: which method, for which arguments, how long it took, and what had changed since the last one."""
-
-    method: str
-    arguments: dict[str, str]
-    changed: str = ""
-    trace_seconds: float = 0.0
-    compile_seconds: float = 0.0
 
 
 @dataclass
@@ -239,7 +229,7 @@ class Runner:
         """Trace and compile; None when the trace has created layers or states, so that it must start again."""
         cells = list(bank.cells)
         contexts: list[StepContext] = []
-        pure = functionalize(self.module, self.function, cells, packed.form, self.module.training, contexts.append)
+        pure = self.pure(cells, packed, contexts.append)
         note = Compilation(self.name, arguments.describe(self.function, packed))
         jitted = jax.jit(pure, donate_argnums=0) if self.donates else jax.jit(functools.partial(_changes_only, pure))
         start = time.perf_counter()
@@ -253,6 +243,10 @@ class Runner:
         lowered.compile()
         note.trace_seconds, note.compile_seconds = traced - start, time.perf_counter() - traced
         return Program(jitted, bank.signature, len(cells), note)
+
+    def pure(self, cells: list[Cell], packed: Packed, observe: Callable[[StepContext], None]) -> Callable[..., Any]:
+        """The method as a function of (state values, input arrays)."""
+        return functionalize(self.module, self.function, cells, packed.form, self.module.training, observe)
 
     def _report(self, program: Program) -> None:
         """Record the compilation and, from the second one on, log what had changed."""

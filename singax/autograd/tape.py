@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from singax import mode
 from singax.autograd.node import Node, is_recorded
 from singax.errors import ArgumentError, ShapeError
+from singax.mode import evaluating
 from singax.tensor import Tensor
 
 
@@ -35,6 +36,8 @@ def backward(y: Tensor, dy: Any = None) -> Iterator[tuple[Tensor, Tensor]]:
     [('w', 6.0)]
     >>> sx.autograd.training = False
     """
+    if evaluating():
+        return iter(())
     _check_loss(y)
     return _walk(y, dy)
 

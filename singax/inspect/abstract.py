@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from singax.compilations import Compilations
 from singax.interrupt import deferred_interrupts
 from singax.layer import build, tree
 from singax.ledger import Ledger
@@ -80,7 +81,9 @@ def _scratch(layer: tree.Branch) -> dict[str, Any]:
         ledger = Ledger(layer)
         ledger.quiet = True
         ledger.guests.update(layer._ledger.guests)
-        made.update(_bank=Bank(), _bank_version=-1, _members=(), _runners={}, _ledger=ledger, compilations=[])
+        made.update(
+            _bank=Bank(), _bank_version=-1, _members=(), _runners={}, _ledger=ledger, compilations=Compilations()
+        )
     return made
 
 

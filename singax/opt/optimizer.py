@@ -16,7 +16,7 @@ import numpy as np
 from singax.autograd.tape import backward
 from singax.errors import ArgumentError
 from singax.layer import tree
-from singax.mode import local
+from singax.mode import evaluating, local
 from singax.opt import own
 from singax.opt.averaging import Averaging
 from singax.opt.features import Features
@@ -135,6 +135,8 @@ class Optimizer(States, Averaging):
 
     def call(self, loss: Tensor) -> None:
         """Backward from `loss` and update, without counting a step."""
+        if evaluating():
+            return
         self.apply_gradients(self.gradients(loss))
 
     def gradients(self, loss: Tensor) -> list[tuple[Tensor, Tensor]]:
@@ -166,6 +168,8 @@ class Optimizer(States, Averaging):
 
     def step(self) -> None:
         """Count a step, and move scheduled learning rates on."""
+        if evaluating():
+            return
         self._join_step()
         for name, value in self._features.counted(self._counters()).items():
             getattr(self, "step_counter" if name == "step" else name).data = value
