@@ -101,8 +101,8 @@ class Module(StatefulLayer):
         made = super().__new__(cls)
         made.__dict__.update(
             training=True, graph_mode=True, sequential=False, compilations=Compilations(),
-            _generator=devices.Generator(), _bank=Bank(), _bank_version=-1, _members=(), _runners={}, _ledger=Ledger(made), _freezing=Freezing(),
-            _compute_dtype=None,
+            _generator=devices.Generator(), _bank=Bank(), _bank_version=-1, _members=(), _runners={},
+            _ledger=Ledger(made), _freezing=Freezing(), _compute_dtype=None,
         )  # fmt: skip
         return made
 
