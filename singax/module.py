@@ -23,13 +23,12 @@ from singax.layer.call import call_layer
 from singax.ledger import Ledger
 from singax.mode import local
 from singax.program import MOST_RESTARTS, Runner, as_input, step_mode
-from singax.states import StatefulLayer
 from singax.storage import Bank
 from singax.tensor import Tensor
+from singax.workbench import Workbench
 
 if TYPE_CHECKING:
-    from singax.inspect.report import DryRun
-    from singax.training.history import History
+    from singax.inspect.graph import Graph
 
 
 def step(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,7 +49,7 @@ def _wrapped_step(function: Callable[..., Any]) -> Callable[..., Any]:
     return run_step
 
 
-class Module(StatefulLayer):
+class Module(Workbench):
     """Base class of models.
 
     Override `forward` (plain JAX arrays in and out) and `train_one_batch` (Tensors: forward, loss, `optimizer(loss)`).
@@ -190,9 +189,22 @@ class Module(StatefulLayer):
         """Switch to evaluation mode."""
         self.train(False)
 
-    def graph(self, mode: bool = True, sequential: bool = False) -> None:
-        """Switch whether steps are compiled."""
-        self.graph_mode, self.sequential = mode, sequential
+    def graph(self, *inputs: Any, mode: bool | None = None, sequential: bool = False) -> Graph | None:
+        """SINGA's switch, and the graph of nodes.
+
+        `graph(mode, sequential)` with bools, by position or name: steps are compiled (True) or run call by call
+        (False); returns None. Otherwise: the forward pass for these placeholders (default: those of `compile`) as a
+        `Graph`, to print, to iterate over, or to look at in a notebook; nothing is computed.
+
+        **Raises** `ArgumentError` where the arguments of forward are not known.
+        """
+        if mode is None and not sequential and not (inputs and isinstance(inputs[0], bool)):
+            from singax.inspect.graph import graph
+
+            return graph(self, inputs)
+        switches = [*inputs, *([] if mode is None else [mode])] or [True]
+        self.graph_mode, self.sequential = bool(switches[0]), bool([*switches[1:], sequential][0])
+        return None
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         if local.frame is None and local.step is None and self.training:
@@ -214,47 +226,6 @@ class Module(StatefulLayer):
         optim(value)
         return out, value
 
-    # -- before it costs anything -------------------------------------------------------------------------------
-
-    def dry_run(
-        self,
-        *inputs: Any,
-        method: str = "train_one_batch",
-        batch: int | None = None,
-        precision: Any = None,
-        xla: bool = False,
-        **options: Any,
-    ) -> DryRun:
-        """What a step would do and need, found out without doing it: nothing is allocated, drawn, computed or compiled.
-
-        **Args**
-          inputs, options: the arguments of the method: Placeholders, Tensors or arrays (only shapes and dtypes count),
-            and whatever else it takes. A size that is None stands for N in all numbers of the report.
-          method: a step, or "forward" (evaluation; what is kept for backward is that of training mode).
-          batch: the size in place of None, or, where no size is None, of the first size of the first input and of all
-            inputs with the same one.
-          precision: as for `compile`; default what the model was compiled with, or float32.
-          xla: also compile the method (not run it), and report XLA's own estimate of the memory.
-
-        **Returns** a `DryRun`. The model stays as it is; it need not be compiled, may be far larger than the machine.
-
-        **Raises** what compiling the method would raise, such as `ShapeError` with the path of the layer.
-
-        >>> import singax as sx
-        >>> class Net(sx.Module):
-        ...     def __init__(self):
-        ...         super().__init__()
-        ...         self.fc = sx.layer.Linear(2)
-        ...     def forward(self, x):
-        ...         return self.fc(x)
-        >>> report = Net().dry_run(sx.Placeholder((4, 3)), method="forward")
-        >>> report.parameters, report.forward, report.outputs.shape
-        (8, 56.0, (4, 2))
-        """
-        from singax.inspect.dry import dry_run
-
-        return dry_run(self, inputs, options, method, batch, precision, xla)
-
     # -- the pure side ------------------------------------------------------------------------------------------
 
     def functional(self) -> Functional:
@@ -270,55 +241,6 @@ class Module(StatefulLayer):
         See `singax.functional.FunctionalStep`.
         """
         return functional_step(self, method)
-
-    # -- training -----------------------------------------------------------------------------------------------
-
-    def fit(
-        self,
-        data: Any,
-        epochs: int = 1,
-        *,
-        validation: Any = None,
-        callbacks: Sequence[Any] = (),
-        metrics: Any = (),
-        steps_per_call: int | str = 1,
-        last: str = "compile",
-        verbose: int = 2,
-    ) -> History:
-        """Train: `train_one_batch` for each batch of the data, in epochs.
-
-        **Args**
-          data: any iterable of batches, or a function that returns one: tuples or lists (the step's arguments by
-            position), dicts (by name), or single arrays, of NumPy, JAX, torch or our Tensors. For arrays see
-            `singax.training.Batches`.
-          epochs: how often to go through it, default 1.
-          validation: batches to evaluate after each epoch: the step runs without its backward pass and updates.
-          callbacks: instances of `singax.training.Callback`.
-          metrics: name → `singax.metric` instance, or a list of them; they compare the first array that the step
-            returns with its last argument.
-          steps_per_call: how many steps one program does (see `train_batches`); "auto" measures whether that helps.
-          last: a smaller last batch is "compile" (run by a program of its own; default), "drop", or "pad" (filled up
-            with zeros; every call then passes `weight`, 1 for real rows and 0 for others, which the step must take).
-          verbose: 2 a bar and a line for each epoch (default), 1 the line, 0 nothing.
-
-        **Returns** a `History`. Results of one element count as numbers: "loss", "loss_2" …, or by the names of a dict
-        that the step returns; they are fetched every 50 steps. Ctrl-C ends the training and returns what there is.
-        """
-        from singax.training.fit import fit
-
-        return fit(self, data, epochs, validation, callbacks, metrics, steps_per_call, last, verbose)
-
-    def train_batches(self, *inputs: Any, method: str = "train_one_batch", **kwargs: Any) -> Any:
-        """Many training steps in one program (`jax.lax.scan`): the numbers of as many calls, one dispatch.
-
-        **Args** inputs, kwargs: the arguments of the step, arrays with one more axis in front: the steps. **Returns**
-        what the step returns, with that axis. On CPUs, steps with convolutions are slower this way.
-
-        **Raises** `ShapeError` unless all arrays have the same number of steps.
-        """
-        from singax.training.runners import train_batches
-
-        return train_batches(self, inputs, kwargs, method)
 
 
 def _is_step(name: str, value: Any) -> bool:

@@ -27,6 +27,7 @@ HOUSE = [
     ["arguments", "freezing", "ledger", "metric"],
     ["program"],
     ["functional", "states"],
+    ["workbench"],
     ["module"],
     ["model", "opt", "data", "image_tool", "snapshot", "utils", "sonnx", "inspect"],
     ["checkpoint", "training"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +11,7 @@ from singax.errors import ArgumentError
 from singax.inspect import budget
 from singax.inspect.measure import LayerRow, Measured, Memory
 from singax.inspect.quantity import Quantity
-from singax.inspect.table import text
+from singax.inspect.table import page, text
 from singax.inspect.xla import XlaMemory
 
 
@@ -123,4 +122,4 @@ class DryRun:
         return text(self)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return page(self)

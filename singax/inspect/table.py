@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from singax.inspect.display import Line, tree_html
 from singax.inspect.measure import LayerRow
 from singax.inspect.quantity import bytes_text, count_text, described
 
@@ -18,14 +19,36 @@ _WIDEST = 52
 
 def text(report: DryRun) -> str:
     """The whole report."""
-    title = f"{report.model}.{report.method}({', '.join(described(shape) for shape in report.inputs)})"
+    title = _title(report)
     rows = [_cells(row, times) for row, times in collapsed(report.layers)]
     return "\n".join([title, "", *aligned([_HEAD, *rows]), "", *_totals(report)])
 
 
-def collapsed(rows: Sequence[LayerRow]) -> list[tuple[LayerRow, int]]:
+def page(report: DryRun) -> str:
+    """The whole report as HTML."""
+    lines = []
+    for row, times in collapsed(report.layers):
+        cells = _cells(row, times)
+        kind = f"{row.kind if row.name else ''}{f' ×{times}' if times > 1 else ''}"
+        lines.append(Line(row.depth, row.name or row.kind, kind, cells[1:]))
+    return tree_html(_title(report), _HEAD, lines, ["\n".join(_totals(report))])
+
+
+def _title(report: DryRun) -> str:
+    return f"{report.model}.{report.method}({', '.join(described(shape) for shape in report.inputs)})"
+
+
+class _Row(Protocol):
+    @property
+    def depth(self) -> int: ...
+
+
+Row = TypeVar("Row", bound=_Row)
+
+
+def collapsed(rows: Sequence[Row]) -> list[tuple[Row, int]]:
     """The rows, each with how many it stands for: of neighbours that are alike, the first is left."""
-    found: list[tuple[LayerRow, int]] = []
+    found: list[tuple[Row, int]] = []
     place = 0
     while place < len(rows):
         length = _length(rows, place)
@@ -38,7 +61,7 @@ def collapsed(rows: Sequence[LayerRow]) -> list[tuple[LayerRow, int]]:
     return found
 
 
-def _length(rows: Sequence[LayerRow], place: int) -> int:
+def _length(rows: Sequence[_Row], place: int) -> int:
     """How many rows belong to the one at `place`, with itself."""
     end = place + 1
     while end < len(rows) and rows[end].depth > rows[place].depth:
@@ -46,13 +69,13 @@ def _length(rows: Sequence[LayerRow], place: int) -> int:
     return end - place
 
 
-def _alike(rows: Sequence[LayerRow], first: int, second: int, length: int) -> bool:
+def _alike(rows: Sequence[_Row], first: int, second: int, length: int) -> bool:
     if second + length > len(rows) or _length(rows, second) != length:
         return False
     return all(_same(rows[first + k], rows[second + k]) for k in range(length))
 
 
-def _same(a: LayerRow, b: LayerRow) -> bool:
+def _same(a: Any, b: Any) -> bool:
     return dataclasses.replace(a, path="", name="") == dataclasses.replace(b, path="", name="")
 
 

@@ -159,4 +159,5 @@ def shapes(values: Any) -> Any:
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    return (*args, *([kwargs] if kwargs else []))
+    given = {name: value for name, value in kwargs.items() if value is not None}
+    return (*args, *([given] if given else []))
