@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from singax.states import StatefulLayer
 
 if TYPE_CHECKING:
+    from singax.inspect.profile import Profile
     from singax.inspect.report import DryRun
     from singax.inspect.summary import Summary
     from singax.module import Module
@@ -118,6 +119,22 @@ class Workbench(StatefulLayer):
         from singax.training.runners import train_batches
 
         return train_batches(_module(self), inputs, kwargs, method)
+
+    def profile(
+        self, *inputs: Any, method: str = "train_one_batch", steps: int = 10, folder: Any = None, **kwargs: Any
+    ) -> Profile:
+        """Where the time of a step goes, layer by layer, from a real run under `jax.profiler`.
+
+        **Args** inputs, kwargs: arguments of the step: real arrays. steps: how many are run, default 10. folder: keep
+        the trace there, to open it in TensorBoard or Perfetto; default: it is thrown away.
+
+        **Returns** a `Profile`. The steps work on copies: parameters, slots and random state stay as they are. The
+        times are those of XLA's operations, each counted for the layer whose code asked for it; where XLA has fused
+        several, for that of the last.
+        """
+        from singax.inspect.profile import profile
+
+        return profile(_module(self), inputs, kwargs, method, steps, folder)
 
 
 def _module(workbench: Workbench) -> Module:

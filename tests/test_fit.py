@@ -215,6 +215,23 @@ def test_a_smaller_last_batch_is_padded() -> None:
         net().fit(batches(rows=22), last="pad", verbose=0)
 
 
+@pytest.mark.parametrize("steps_per_call", [1, 3])
+def test_metrics_leave_out_the_rows_that_fill_up(steps_per_call: int) -> None:
+    class Weighted(Net):
+        def train_one_batch(self, x: Any, y: Any, weight: Any) -> Any:
+            return super().train_one_batch(x, y)
+
+    model, accuracy = Weighted(), metric.Accuracy()
+    model.compile([sx.Placeholder((4, 5))])
+    model.fit(batches(rows=10), metrics=[accuracy], last="pad", steps_per_call=steps_per_call, verbose=0)
+    assert accuracy.count.to_numpy().sum() == 10
+
+
+def test_validation_that_can_be_read_once_is_refused_for_several_epochs() -> None:
+    with pytest.raises(ArgumentError, match="the validation is an iterator"):
+        net().fit(batches(), epochs=2, validation=iter(batches()), verbose=0)
+
+
 # -- callbacks ------------------------------------------------------------------------------------------------------
 
 
@@ -361,6 +378,7 @@ def _endless() -> Iterator[Any]:
     ("data", "options", "match"),
     [
         ([], {}, "no batches"),
+        (batches(), {"validation": []}, "validation data has no batches"),
         (_endless(), {"epochs": 2}, "read only once"),
         (batches(), {"epochs": -1}, "epochs is an integer"),
         (batches(), {"last": "keep"}, "last is one of"),

@@ -14,10 +14,10 @@ from jax.extend.core import ClosedJaxpr
 from singax import arguments
 from singax.arguments import as_placeholders
 from singax.errors import ArgumentError
-from singax.inspect.abstract import Borrowed, abstract, struct
+from singax.inspect.abstract import abstract, struct
 from singax.inspect.picture import Arrow, Box, drawn
 from singax.inspect.trace import Task
-from singax.inspect.watch import Guard, watching
+from singax.inspect.watch import watching
 from singax.jaxprs import CALLS, opened
 from singax.layer import tree
 from singax.mode import NeedsBuild
@@ -28,7 +28,8 @@ from singax.program import MOST_RESTARTS
 N = 10007
 """What an unknown size is while tracing: a large prime, so that it is told from other sizes."""
 
-_LABEL = re.compile(r"#(\d+)#")
+CALL = re.compile(r"#(\d+)#")
+"""What the number of a call looks like in the name of an operation."""
 
 
 @dataclass(frozen=True)
@@ -140,11 +141,11 @@ class Graph:
         return f"#{found}", Box(f"#{found}", layer.path, layer.kind, "layer")
 
 
-class _Labels(Guard):
+class Labels:
     """An observer that puts the number of the call into the names of all equations."""
 
-    def __init__(self, module: Module, borrowed: Borrowed) -> None:
-        super().__init__(borrowed)
+    def __init__(self, module: Module, meets: Callable[[Any], None]) -> None:
+        self.meets = meets
         self.paths = {id(layer): path for path, layer in tree.layers(module)}
         self.calls: list[LayerCall] = []
         self.open: list[int] = []
@@ -161,6 +162,13 @@ class _Labels(Guard):
         finally:
             self.open.pop()
 
+    def update(self, optimizer: Any, named: Any) -> bool:
+        """Let the optimizer do it."""
+        return False
+
+    def recorded(self, name: str, vjp: Any) -> None:
+        """Nothing to note."""
+
 
 def graph(module: Module, inputs: tuple[Any, ...]) -> Graph:
     """See `Module.graph`."""
@@ -174,13 +182,13 @@ def graph(module: Module, inputs: tuple[Any, ...]) -> Graph:
         task = Task(module, function, packed, False, False)
         for _ in range(MOST_RESTARTS):
             try:
-                return _traced(module, task, _Labels(module, borrowed))
+                return _traced(module, task, Labels(module, borrowed.take))
             except NeedsBuild:
                 continue
     raise AssertionError("a forward that creates layers each time is refused while it is traced")
 
 
-def _traced(module: Module, task: Task, labels: _Labels) -> Graph:
+def _traced(module: Module, task: Task, labels: Labels) -> Graph:
     labels.paths = {id(layer): path for path, layer in tree.layers(module)}
     paths, cells = task.states()
     pure = task.pure(cells, lambda context: None)
@@ -210,7 +218,7 @@ class _Reader:
 
     def _walk(self, jaxpr: Any, call: int) -> None:
         for equation in jaxpr.eqns:
-            found = _LABEL.findall(str(equation.source_info.name_stack))
+            found = CALL.findall(str(equation.source_info.name_stack))
             here = int(found[-1]) if found else call
             name = equation.primitive.name
             if name in CALLS:

@@ -9,7 +9,6 @@ from typing import Any
 
 from singax.arguments import as_placeholders
 from singax.dtypes import nbytes
-from singax.errors import SingaxError
 from singax.inspect.display import Line, tree_html
 from singax.inspect.dry import dry_run
 from singax.inspect.quantity import bytes_text, count_text, described
@@ -77,7 +76,7 @@ class Summary:
         except ImportError:
             return "\n".join([self.model, *aligned([_HEAD, *self._shown()]), *self.notes])
         written = io.StringIO()
-        Console(file=written, width=200, color_system=None).print(self)
+        Console(file=written, width=200, color_system=None, force_jupyter=False).print(self)
         return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
     __repr__ = __str__
@@ -108,7 +107,7 @@ def summary(module: Module, inputs: tuple[Any, ...], depth: int | None) -> Summa
     if inputs:
         try:
             return _summary_of_trace(module, inputs, depth)
-        except (SingaxError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever forward of the user raises: a table is shown all the same
             notes.append(f"shapes are not known: {str(error).splitlines()[0]}")
     rows = tuple(_row_of_tree(module, path, layer) for path, layer in tree.layers(module))
     return Summary(type(module).__name__, rows, (*notes, _total(rows)), depth)

@@ -136,7 +136,7 @@ class Fit:
     def _note(self, done: Done) -> None:
         self.pending.append(done)
         for metric in self.metrics.values():
-            metric.update(done.output, done.target)
+            metric.update(done.output, done.target, **({} if done.weight is None else {"weight": done.weight}))
 
     def _fetch(self) -> dict[str, float]:
         """Wait for the numbers that are pending; the newest of each."""
@@ -201,15 +201,16 @@ def fit(
         raise ArgumentError(f"epochs is an integer from 0. Received: {epochs!r}")
     if last not in LAST:
         raise ArgumentError(f"last is one of {', '.join(LAST)}. Received: {last!r}")
-    if epochs > 1 and isinstance(data, Iterator):
-        raise ArgumentError(
-            "the data is an iterator, which can be read only once: for several epochs pass a list, a loader, or a "
-            f"function that returns an iterator. Received: {type(data).__name__}"
-        )
+    for name, given in (("data", data), ("validation", validation)):
+        if epochs > 1 and isinstance(given, Iterator):
+            raise ArgumentError(
+                f"the {name} is an iterator, which can be read only once: for several epochs pass a list, a loader, or "
+                f"a function that returns an iterator. Received: {type(given).__name__}"
+            )
     for callback in callbacks:
         if not isinstance(callback, Callback):
             raise ArgumentError(f"callbacks are instances of singax.training.Callback. Received: {callback!r}")
-    loop = Fit(model, tuple(callbacks), _named(metrics), Steps(model, steps_per_call), last)
+    loop = Fit(model, tuple(callbacks), _named(metrics), Steps(model, steps_per_call, last == "pad"), last)
     was = model.training
     model.train()
     try:

@@ -70,13 +70,14 @@ class History:
 
         **Args** names: which numbers; default all. **Returns** the figure. Raises `ImportError` without matplotlib.
         """
-        from matplotlib.figure import Figure
+        from matplotlib import pyplot  # a notebook shows figures once this is loaded
 
         wanted = list(names) or [name for name in self.names if not name.startswith("val_")] or self.names
-        figure = Figure(figsize=(5 * max(len(wanted), 1), 3.5), layout="constrained")
+        figure = pyplot.figure(figsize=(5 * max(len(wanted), 1), 3.5), layout="constrained")
         panels = figure.subplots(1, max(len(wanted), 1), squeeze=False)[0]
         for axes, name in zip(panels, wanted, strict=False):
             self._draw(axes, name)
+        pyplot.close(figure)  # it is shown as the result of a cell, not a second time
         return figure
 
     def _draw(self, axes: Any, name: str) -> None:

@@ -27,7 +27,8 @@ class NaNStop(Callback):
     It keeps a copy of the model's states, and the batches since. When a number of a step is NaN or infinite, or a state
     is, the steps are done again one by one from the copy, up to the step that broke; the model is left with its states
     before that step, and `layer` is the path of the first layer in it with an output that is not finite (None where the
-    forward pass was fine, and the update was not).
+    forward pass was fine, and the update was not). Compile the model before `fit`: where the first steps create the
+    parameters, there is nothing from before them to go back to.
     """
 
     def __init__(self) -> None:

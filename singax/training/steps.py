@@ -24,12 +24,13 @@ MEASURED = 16
 @dataclass
 class Done:
     """Steps that were dispatched: how many, their numbers (name → an array of one number per step), and for metrics
-    the output and the target of all of them as one batch."""
+    the output and the target of all of them as one batch, and the `weight` of its rows where `fit` fills batches up."""
 
     count: int
     numbers: dict[str, Any]
     output: Any
     target: Any
+    weight: Any = None
 
 
 class Steps:
@@ -39,10 +40,10 @@ class Steps:
     kind of which the first compiles; the numbers are the same either way.
     """
 
-    def __init__(self, model: Module, per_call: int | str) -> None:
+    def __init__(self, model: Module, per_call: int | str, pads: bool = False) -> None:
         if per_call != "auto" and (isinstance(per_call, bool) or not isinstance(per_call, int) or per_call < 1):
             raise ArgumentError(f"steps_per_call is an integer from 1 or 'auto'. Received: {per_call!r}")
-        self.model = model
+        self.model, self.pads = model, pads
         self.measuring: list[float] | None = [] if per_call == "auto" else None
         self.size: int = MEASURED if isinstance(per_call, str) else per_call
 
@@ -66,12 +67,20 @@ class Steps:
     def _single(self, batch: Arguments) -> Done:
         args, kwargs = batch
         result = self.model.train_one_batch(*args, **kwargs)
-        return Done(1, scalars(result), output(result), array_of(target_of(batch)))
+        return Done(1, scalars(result), output(result), array_of(target_of(batch)), self._weight(kwargs))
 
     def _many(self, batches: list[Arguments]) -> Done:
         args, kwargs = stacked = jax.tree.map(_stacked, *batches, is_leaf=_is_tensor)
         result = train_batches(self.model, args, kwargs, "train_one_batch")
-        return Done(len(batches), scalars(result, 1), output(result, 1), joined(target_of(stacked)))
+        weight = self._weight(kwargs)
+        target = joined(target_of(stacked))
+        return Done(
+            len(batches), scalars(result, 1), output(result, 1), target, None if weight is None else weight.reshape(-1)
+        )
+
+    def _weight(self, kwargs: dict[str, Any]) -> Any:
+        """0 for the rows that filling up has added; None where nothing is filled up."""
+        return kwargs["weight"] if self.pads else None
 
 
 def _is_tensor(leaf: Any) -> bool:

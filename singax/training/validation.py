@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from singax.errors import ArgumentError
 from singax.metric import Metric
 from singax.module import Module
 from singax.training.batches import arguments_of, rows_of, target_of
@@ -36,6 +37,8 @@ def validate(model: Module, data: Any, metrics: Mapping[str, Metric]) -> dict[st
             fresh = {name: metrics[name].step(state, out, target) for name, state in fresh.items()}
     finally:
         model.train(was)
+    if not found:
+        raise ArgumentError("the validation data has no batches")
     return {**_means(jax.device_get(found), rows), **_values(metrics, fresh)}
 
 
