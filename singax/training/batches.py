@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -53,6 +53,11 @@ class Batches:
             yield tuple(array[rows] for array in self.arrays)
 
 
+def iterated(data: Any) -> Iterable[Any]:
+    """The batches of an iterable, or of what a function returns."""
+    return data() if callable(data) and not isinstance(data, Iterable) else data
+
+
 def arguments_of(batch: Any) -> Arguments:
     """A batch as arguments: a tuple or list by position, a mapping by name, anything else as the only one."""
     batch = jax.tree.map(_as_array, batch, is_leaf=lambda leaf: isinstance(leaf, Tensor))
@@ -75,9 +80,10 @@ def rows_of(arguments: Arguments) -> int | None:
 
 
 def target_of(arguments: Arguments) -> Any:
-    """What a metric compares the output with: the last argument."""
+    """What a metric compares the output with: the last argument (`weight`, which `padded` adds, is none)."""
     args, kwargs = arguments
-    return args[-1] if args else list(kwargs.values())[-1]
+    found = list(args) or [value for name, value in kwargs.items() if name != "weight"]
+    return found[-1] if found else None
 
 
 def padded(arguments: Arguments, rows: int) -> Arguments:

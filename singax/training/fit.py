@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from singax.errors import ArgumentError, StateError
 from singax.metric import Metric
 from singax.mode import local
 from singax.module import Module
-from singax.training.batches import Arguments, arguments_of, padded, rows_of
+from singax.training.batches import Arguments, arguments_of, iterated, padded, rows_of
 from singax.training.callback import Callback
 from singax.training.history import History
 from singax.training.progress import Progress
@@ -38,7 +38,7 @@ class Fit:
         self.rows: int | None = None
         self.warned = False
         self.step = 0
-        self.pending: list[Done] = []
+        self.pending: list[tuple[int, dict[str, Any]]] = []
         for callback in callbacks:
             callback.model, callback.history, callback.stopped = model, self.history, None
 
@@ -84,7 +84,7 @@ class Fit:
             self._count(block)
             done += len(block)
             progress.advance(len(block), done, total)
-            if sum(each.count for each in self.pending) >= FETCHED:
+            if sum(count for count, _ in self.pending) >= FETCHED:
                 progress.show(self._fetch())
                 if self._stopped():
                     break
@@ -101,7 +101,7 @@ class Fit:
     def _blocks(self, data: Any) -> Iterator[list[Arguments]]:
         """Batches, as many together as one call takes."""
         block: list[Arguments] = []
-        for batch in data() if callable(data) and not isinstance(data, Iterable) else data:
+        for batch in iterated(data):
             arguments = self._whole(arguments_of(batch))
             if arguments is not None:
                 block.append(arguments)
@@ -134,7 +134,7 @@ class Fit:
     # -- numbers ------------------------------------------------------------------------------------------------
 
     def _note(self, done: Done) -> None:
-        self.pending.append(done)
+        self.pending.append((done.count, done.numbers))  # not the outputs, which may be large
         for metric in self.metrics.values():
             metric.update(done.output, done.target, **({} if done.weight is None else {"weight": done.weight}))
 
@@ -143,11 +143,11 @@ class Fit:
         pending, self.pending = self.pending, []
         if not pending:
             return {}
-        fetched = jax.device_get([each.numbers for each in pending])
+        fetched = jax.device_get([numbers for _, numbers in pending])
         steps: list[dict[str, float]] = []
-        for each, numbers in zip(pending, fetched, strict=True):
+        for (count, _), numbers in zip(pending, fetched, strict=True):
             columns = {name: np.asarray(value, np.float64).reshape(-1) for name, value in numbers.items()}
-            steps += [{name: float(column[k]) for name, column in columns.items()} for k in range(each.count)]
+            steps += [{name: float(column[k]) for name, column in columns.items()} for k in range(count)]
         for one in steps:
             for name, value in one.items():
                 self.history.steps.setdefault(name, []).append(value)

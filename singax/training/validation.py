@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 from singax.errors import ArgumentError
 from singax.metric import Metric
 from singax.module import Module
-from singax.training.batches import arguments_of, rows_of, target_of
+from singax.training.batches import arguments_of, iterated, rows_of, target_of
 from singax.training.results import array_of, output, scalars
 from singax.training.runners import Evaluation, runner
 
@@ -28,7 +28,7 @@ def validate(model: Module, data: Any, metrics: Mapping[str, Metric]) -> dict[st
     was = model.training
     model.eval()
     try:
-        for batch in data() if callable(data) and not isinstance(data, Iterable) else data:
+        for batch in iterated(data):
             arguments = arguments_of(batch)
             result = runner(model, Evaluation, "train_one_batch")(*arguments)
             found.append(scalars(result))
