@@ -262,4 +262,4 @@ def test_the_text_lines_up_and_says_alike_layers_once() -> None:
     assert max(map(len, table)) == len(table[1])
     end = table[0].index("parameters") + len("parameters")
     assert {line[end : end + 2] for line in [table[0], *table[2:]]} <= {"  ", ""}
-    assert "<pre>" in MLP().dry_run(floats(2, 5), integers(2))._repr_html_()
+    assert "<details open>" in MLP().dry_run(floats(2, 5), integers(2))._repr_html_()

@@ -74,6 +74,8 @@ def _to_small_float(x: Array, dtype: np.dtype, saturate: bool) -> Array:
     if saturate and x.dtype != dtype:
         bounded = jnp.clip(wide, jnp.asarray(limits.min, wide.dtype), jnp.asarray(limits.max, wide.dtype))
         wide = jnp.where(jnp.isnan(wide), wide, bounded)
+    if str(dtype).endswith("fnuz"):  # they have no −0: its bits are NaN, and XLA's compilers do not all know
+        wide = jnp.where(jnp.abs(wide) <= float(limits.smallest_subnormal) / 2, jnp.zeros_like(wide), wide)
     return wide.astype(dtype)
 
 
