@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import gzip
+import json
 import pathlib
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -152,7 +154,7 @@ def _run(run: Any, steps: int, folder: pathlib.Path) -> list[float]:
 
 
 class Event(NamedTuple):
-    """An operation that ran: its name in the program, and the nanoseconds that were its own."""
+    """An operation that ran: its name in the program, and the microseconds that were its own."""
 
     name: str
     own: float
@@ -160,21 +162,23 @@ class Event(NamedTuple):
 
 def _events(folder: pathlib.Path) -> Iterator[Event]:
     """What ran, of the newest trace in the folder."""
-    files = sorted(folder.glob("**/*.xplane.pb"), key=lambda path: path.stat().st_mtime_ns)
+    files = sorted(folder.glob("**/*.trace.json.gz"), key=lambda path: path.stat().st_mtime_ns)
     if not files:
         raise StateError(f"JAX's profiler has written no trace into {folder}")
-    for plane in jax.profiler.ProfileData.from_file(str(files[-1])).planes:
-        for line in plane.lines:
-            yield from _own_times(line.events)
+    with gzip.open(files[-1], "rt", encoding="utf-8") as file:
+        recorded = json.load(file)["traceEvents"]
+    threads: dict[Any, list[dict[str, Any]]] = {}
+    for event in recorded:
+        module = event.get("args", {}).get("hlo_module", "")
+        if module.startswith(f"jit_{_NAME}") and "hlo_op" in event["args"]:
+            threads.setdefault((event["pid"], event["tid"]), []).append(event)
+    for events in threads.values():
+        yield from _own_times(events)
 
 
-def _own_times(events: Iterable[Any]) -> Iterator[Event]:
+def _own_times(events: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
     """Operations contain others (loops, calls): what an operation took without those inside it."""
-    spans = []
-    for event in events:
-        stats = dict(event.stats)
-        if str(stats.get("hlo_module", "")).startswith(f"jit_{_NAME}") and "hlo_op" in stats:
-            spans.append((event.start_ns, event.start_ns + event.duration_ns, str(stats["hlo_op"])))
+    spans = [(event["ts"], event["ts"] + event.get("dur", 0.0), event["args"]["hlo_op"]) for event in events]
     spans.sort(key=lambda span: (span[0], -span[1]))
     inner = [0.0] * len(spans)
     open_: list[int] = []
@@ -209,7 +213,7 @@ def _shares(
     owners, states = _owners(module, calls), module._settled_bank().values
     sizes = {number: states[number].size for number in owners}
     for event in events:
-        seconds = event.own / 1e9 / steps
+        seconds = event.own / 1e6 / steps
         origin = instructions.origin(event.name, sizes)
         found = CALL.findall(origin.name) if origin else []
         if origin is None:
