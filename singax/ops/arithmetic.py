@@ -156,7 +156,7 @@ def not_equal(a: Array, b: Array) -> Array:
 @operation(None)
 def getitem(x: Array, *, key: Any) -> Array:
     """x[key] for a static key: a tuple of None, Ellipsis and ("slice", start, stop, step)."""
-    return x[tuple(slice(*k[1:]) if isinstance(k, tuple) else k for k in key)]
+    return jnp.asarray(x)[tuple(slice(*k[1:]) if isinstance(k, tuple) else k for k in key)]
 
 
 @operation(None)
