@@ -106,7 +106,7 @@ def functional_step(module: Module, method: str) -> FunctionalStep:
 
     def init(key: Any, *inputs: Any, **kwargs: Any) -> Variables:
         """A fresh state for these inputs."""
-        bank = _settled(module, function, inputs, kwargs)
+        bank = settled(module, function, inputs, kwargs)
         state = dict(zip(bank[0], [cell.array() for cell in bank[1]], strict=True))
         state.update(_fresh_owners(module))
         state.update(_redrawn(module, key))
@@ -115,7 +115,7 @@ def functional_step(module: Module, method: str) -> FunctionalStep:
 
     def apply(state: Mapping[str, Any], *inputs: Any, **kwargs: Any) -> tuple[Variables, Any]:
         """One step: the new state and the outputs."""
-        paths, cells = _settled(module, function, inputs, kwargs)
+        paths, cells = settled(module, function, inputs, kwargs)
         _check_names(state, paths)
         packed = arguments.pack(function, inputs, kwargs)
         pure = functionalize(module, function, cells, packed.form, training=True)
@@ -133,7 +133,7 @@ def step_function(module: Module, method: str) -> Callable[..., Any]:
     return getattr(type(module), method).__wrapped__
 
 
-def _settled(
+def settled(
     module: Module, function: Callable[..., Any], inputs: Any, kwargs: Any
 ) -> tuple[tuple[str, ...], list[Cell]]:
     """The paths and cells of the whole state, once an abstract run of the step has created all of it."""

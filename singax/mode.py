@@ -196,6 +196,12 @@ def evaluating() -> bool:
     return local.step is not None and local.step.evaluates
 
 
+def refuse_inside(name: str) -> None:
+    """Raises `StateError` inside a layer or a step."""
+    if local.frame is not None or local.step is not None:
+        raise StateError(f"{name} is called outside of layers and steps")
+
+
 def wrap_key(data: jax.Array) -> jax.Array:
     """The typed key with the raw words `data` (uint32, shape (2,))."""
     return jax.random.wrap_key_data(data, impl="threefry2x32")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 _STYLE = """<style>
 .singax{font:13px/1.5 ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;color:inherit;overflow-x:auto}
@@ -32,6 +33,21 @@ class Line:
     cells: tuple[str, ...]
 
 
+class Nested(Protocol):
+    """A row that stands at some depth of a tree."""
+
+    @property
+    def depth(self) -> int: ...
+
+
+def length_of(rows: Sequence[Nested], place: int) -> int:
+    """How many rows belong to the one at `place`: itself, and those below it."""
+    end = place + 1
+    while end < len(rows) and rows[end].depth > rows[place].depth:
+        end += 1
+    return end - place
+
+
 def tree_html(title: str, head: Sequence[str], lines: Sequence[Line], notes: Sequence[str], opened: int = 2) -> str:
     """A collapsible tree; the first `opened` levels are open."""
     names = max([len(head[0]), *(2 * line.depth + len(line.name) + len(line.kind) + 4 for line in lines)])
@@ -47,9 +63,7 @@ def tree_html(title: str, head: Sequence[str], lines: Sequence[Line], notes: Seq
 def _lines(lines: Sequence[Line], start: int, end: int, style: str, opened: int) -> list[str]:
     found, place = [], start
     while place < end:
-        after = place + 1
-        while after < end and lines[after].depth > lines[place].depth:
-            after += 1
+        after = place + length_of(lines, place)
         row = _row(lines[place], style, after > place + 1)
         if after > place + 1:
             inner = "".join(_lines(lines, place + 1, after, style, opened))

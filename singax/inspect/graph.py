@@ -14,10 +14,10 @@ from jax.extend.core import ClosedJaxpr
 from singax import arguments
 from singax.arguments import as_placeholders
 from singax.errors import ArgumentError
-from singax.inspect.abstract import abstract, struct
+from singax.inspect.abstract import Borrowed, abstract, struct
 from singax.inspect.picture import Arrow, Box, drawn
 from singax.inspect.trace import Task
-from singax.inspect.watch import watching
+from singax.inspect.watch import Onlooker, watching
 from singax.jaxprs import CALLS, opened
 from singax.layer import tree
 from singax.mode import NeedsBuild
@@ -52,7 +52,7 @@ class GraphNode:
 
 
 @dataclass(frozen=True)
-class LayerCall:
+class LabelledCall:
     """A call of a layer: its path, its class, and the call around it (None: the model's own)."""
 
     path: str
@@ -72,7 +72,7 @@ class Graph:
     nodes: tuple[GraphNode, ...]
     inputs: dict[str, str]
     outputs: tuple[str, ...]
-    calls: tuple[LayerCall, ...]
+    calls: tuple[LabelledCall, ...]
 
     def __iter__(self) -> Iterator[GraphNode]:
         return iter(self.nodes)
@@ -131,7 +131,7 @@ class Graph:
         """The box that a node belongs to: its layer at this depth; itself, where that layer's parts are drawn."""
         chain: list[int] = []
         call: int | None = node.call
-        while call is not None and self.calls and self.calls[call].path:
+        while call is not None and self.calls[call].path:
             chain.insert(0, call)
             call = self.calls[call].parent
         if not chain or (len(chain) < depth and chain[-1] in around):
@@ -141,33 +141,31 @@ class Graph:
         return f"#{found}", Box(f"#{found}", layer.path, layer.kind, "layer")
 
 
-class Labels:
-    """An observer that puts the number of the call into the names of all equations."""
+class Labels(Onlooker):
+    """An observer that puts the number of the call into the names of all equations. `borrowed`: see `abstract`."""
 
-    def __init__(self, module: Module, meets: Callable[[Any], None]) -> None:
-        self.meets = meets
-        self.paths = {id(layer): path for path, layer in tree.layers(module)}
-        self.calls: list[LayerCall] = []
-        self.open: list[int] = []
+    def __init__(self, module: Module, borrowed: Borrowed | None = None) -> None:
+        self._borrowed = borrowed
+        self._paths = {id(layer): path for path, layer in tree.layers(module)}
+        self.calls: list[LabelledCall] = []
+        self._open: list[int] = []
 
     def layer(self, layer: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run it under its number."""
         number = len(self.calls)
-        path = self.paths.get(id(layer), type(layer).__name__)
-        self.calls.append(LayerCall(path, type(layer).__name__, self.open[-1] if self.open else None))
-        self.open.append(number)
+        path = self._paths.get(id(layer), type(layer).__name__)
+        self.calls.append(LabelledCall(path, type(layer).__name__, self._open[-1] if self._open else None))
+        self._open.append(number)
         try:
             with jax.named_scope(f"#{number}#"):
                 return function(layer, *args, **kwargs)
         finally:
-            self.open.pop()
+            self._open.pop()
 
-    def update(self, optimizer: Any, named: Any) -> bool:
-        """Let the optimizer do it."""
-        return False
-
-    def recorded(self, name: str, vjp: Any) -> None:
-        """Nothing to note."""
+    def meets(self, optimizer: Any) -> None:
+        """Protect it, where the model is abstract."""
+        if self._borrowed is not None:
+            self._borrowed.take(optimizer)
 
 
 def graph(module: Module, inputs: tuple[Any, ...]) -> Graph:
@@ -182,14 +180,13 @@ def graph(module: Module, inputs: tuple[Any, ...]) -> Graph:
         task = Task(module, function, packed, False, False)
         for _ in range(MOST_RESTARTS):
             try:
-                return _traced(module, task, Labels(module, borrowed.take))
+                return _traced(module, task, Labels(module, borrowed))
             except NeedsBuild:
                 continue
     raise AssertionError("a forward that creates layers each time is refused while it is traced")
 
 
 def _traced(module: Module, task: Task, labels: Labels) -> Graph:
-    labels.paths = {id(layer): path for path, layer in tree.layers(module)}
     paths, cells = task.states()
     pure = task.pure(cells, lambda context: None)
     with watching(labels), capturing():
@@ -202,7 +199,7 @@ def _traced(module: Module, task: Task, labels: Labels) -> Graph:
 class _Reader:
     """From a program to nodes."""
 
-    def __init__(self, model: str, calls: Sequence[LayerCall], paths: Sequence[str]) -> None:
+    def __init__(self, model: str, calls: Sequence[LabelledCall], paths: Sequence[str]) -> None:
         self.model, self.calls, self.paths = model, tuple(calls), paths
         self.nodes: list[GraphNode] = []
         self.names: dict[Any, str] = {}
@@ -233,7 +230,7 @@ class _Reader:
         operation, attributes = equation.primitive.name, {}
         if operation == "singax_operation":
             operation, attributes = equation.params["operation"].name, dict(equation.params["attributes"])
-        layer = self.calls[call].path if self.calls else ""
+        layer = self.calls[call].path
         name = self._unique(tree.join(layer, operation))
         inputs = tuple(self._name(var) for var in equation.invars)
         self.nodes.append(

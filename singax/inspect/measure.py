@@ -14,6 +14,7 @@ from singax.inspect.flat import Flat, nbytes
 from singax.inspect.flops import Flops
 from singax.inspect.kept import Kept, kept_bytes
 from singax.inspect.memory import Liveness
+from singax.inspect.placed import placed
 from singax.inspect.quantity import Quantity, Shape
 from singax.inspect.scopes import OUTSIDE, joined
 from singax.inspect.trace import Traced
@@ -170,8 +171,8 @@ class Tree:
 
     def __init__(self, traced: Traced) -> None:
         self._traced = traced
-        self._layers = tree.layers(traced.module)
-        self.ranges = _ranges([layer for _, layer in self._layers])
+        self._layers = placed(traced.module)
+        self.ranges = [(layer.parent, layer.end) for layer in self._layers]
 
     def summed(self, own: Sequence[float]) -> list[float]:
         """For each layer the sum over itself and everything below."""
@@ -189,28 +190,20 @@ class Tree:
         for call in self._traced.calls:
             calls.setdefault(call.number, []).append(call)
         made = []
-        for number, (path, layer) in enumerate(self._layers):
+        for number, at in enumerate(self._layers):
             first = (calls.get(number) or [LayerCall(number, None)])[0]
             columns: tuple[Any, ...] = (*held, forward, backward, kept, saved)
             numbers = [part[number] for part in columns]
             count = len(calls.get(number, ()))
-            name = _below(path, self._layers[self.ranges[number][0]][0])
-            made.append(
-                LayerRow(
-                    path, name, type(layer).__name__, self._depth(number), count, first.inputs, first.outputs, *numbers
-                )
-            )
+            made.append(LayerRow(at.path, at.name, at.kind, at.depth, count, first.inputs, first.outputs, *numbers))
         return tuple(made)
-
-    def _depth(self, number: int) -> int:
-        return 0 if number == 0 else 1 + self._depth(self.ranges[number][0])
 
     def _held(self) -> list[list[float]]:
         """Parameters, their bytes and the bytes of states, of each layer itself; a shared Tensor counts once."""
         found: list[list[float]] = [[0] * len(self._layers) for _ in range(3)]
         seen: set[int] = set()
-        for number, (_, layer) in enumerate(self._layers):
-            for _, value in tree.members(layer):
+        for number, at in enumerate(self._layers):
+            for _, value in tree.members(at.layer):
                 if not isinstance(value, Tensor) or id(value._cell) in seen or None in value.shape:
                     continue
                 seen.add(id(value._cell))
@@ -221,22 +214,3 @@ class Tree:
                 else:
                     found[2][number] += size
         return found
-
-
-def _below(path: str, parent: str) -> str:
-    return path.removeprefix(parent).removeprefix(tree.SEPARATOR) if parent else path
-
-
-def _ranges(layers: list[Any]) -> list[tuple[int, int]]:
-    """For each layer its parent's number, and the number after the last one below it."""
-    numbers = {id(layer): number for number, layer in enumerate(layers)}
-    parents = [0] * len(layers)
-    for number, layer in enumerate(layers):
-        for _, value in tree.members(layer):
-            child = numbers.get(id(value), 0)
-            if child > number and not parents[child]:
-                parents[child] = number
-    ends = [number + 1 for number in range(len(layers))]
-    for number in range(len(layers) - 1, 0, -1):
-        ends[parents[number]] = max(ends[parents[number]], ends[number])
-    return list(zip(parents, ends, strict=True))

@@ -16,16 +16,17 @@ from typing import Any, NamedTuple
 import jax
 
 from singax import arguments
-from singax.errors import ArgumentError, StateError
-from singax.functional import step_function
+from singax.errors import StateError
+from singax.functional import settled, step_function
 from singax.inspect.display import Line, tree_html
-from singax.inspect.graph import CALL, Labels, LayerCall
+from singax.inspect.graph import CALL, LabelledCall, Labels
 from singax.inspect.hlo import Instructions
 from singax.inspect.table import aligned
 from singax.inspect.watch import watching
 from singax.layer import tree
-from singax.mode import local
+from singax.mode import refuse_inside
 from singax.module import Module
+from singax.ops.checks import check_whole
 from singax.program import functionalize
 
 _NAME = "singax_profile"
@@ -105,10 +106,8 @@ def profile(
     module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], method: str, steps: int, folder: Any
 ) -> Profile:
     """See `Module.profile`."""
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ArgumentError(f"steps is an integer from 1. Received: {steps!r}")
-    if local.frame is not None or local.step is not None:
-        raise StateError("profile is called outside of layers and steps")
+    check_whole("steps", steps, 1)
+    refuse_inside("profile")
     compiled, values, inputs, calls = _compiled(module, args, kwargs, method)
     jax.block_until_ready(compiled(values, inputs))
     with _folder(folder) as place:
@@ -119,16 +118,16 @@ def profile(
     return _report(module, calls, shares, sorted(times)[len(times) // 2], steps, kept)
 
 
-def _compiled(module: Module, args: Any, kwargs: Any, method: str) -> tuple[Any, list[Any], list[Any], list[LayerCall]]:
+def _compiled(
+    module: Module, args: Any, kwargs: Any, method: str
+) -> tuple[Any, list[Any], list[Any], list[LabelledCall]]:
     """The step as a program of its own that donates nothing and labels each operation with the call of its layer."""
     function = step_function(module, method)
-    evaluated = module.functional_step(method)
-    evaluated.init(0, *args, **kwargs)  # parameters and slots exist from here on
+    _, cells = settled(module, function, args, kwargs)
     packed = arguments.pack(function, args, kwargs)
-    bank, labels = module._settled_bank(), Labels(module, lambda optimizer: None)
-    pure = functionalize(module, function, list(bank.cells), packed.form, True)
+    values, labels = list(module._settled_bank().values), Labels(module)
+    pure = functionalize(module, function, cells, packed.form, True)
     pure.__name__ = _NAME
-    values = list(bank.values)
     with watching(labels):
         compiled = jax.jit(pure).lower(values, packed.inputs).compile()
     return compiled, values, packed.inputs, labels.calls
@@ -207,7 +206,7 @@ class _Shares:
 
 
 def _shares(
-    module: Module, calls: list[LayerCall], instructions: Instructions, events: list[Event], steps: int
+    module: Module, calls: list[LabelledCall], instructions: Instructions, events: list[Event], steps: int
 ) -> _Shares:
     shares = _Shares(collections.defaultdict(float), collections.defaultdict(float))
     owners, states = _owners(module, calls), module._settled_bank().values
@@ -228,7 +227,7 @@ def _shares(
     return shares
 
 
-def _owners(module: Module, calls: list[LayerCall]) -> dict[int, str]:
+def _owners(module: Module, calls: list[LabelledCall]) -> dict[int, str]:
     """Number of a state → the path of the layer whose parameter it is, or whose parameter's slot."""
     layers = sorted({call.path for call in calls if call.path}, key=len, reverse=True)
     parameters = {path: _owner(path, layers) for path, _ in tree.tensors(module)}
@@ -245,7 +244,7 @@ def _owner(path: str, layers: list[str]) -> str:
 
 
 def _report(
-    module: Module, calls: list[LayerCall], shares: _Shares, seconds: float, steps: int, folder: str | None
+    module: Module, calls: list[LabelledCall], shares: _Shares, seconds: float, steps: int, folder: str | None
 ) -> Profile:
     kinds = {call.path: call.kind for call in reversed(calls)}
     order = dict.fromkeys(path for path, _ in tree.layers(module) if path and path in kinds)

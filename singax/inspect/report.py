@@ -13,6 +13,7 @@ from singax.inspect.measure import LayerRow, Measured, Memory
 from singax.inspect.quantity import Quantity
 from singax.inspect.table import page, text
 from singax.inspect.xla import XlaMemory
+from singax.ops.checks import check_whole
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,7 @@ class DryRun:
 
     def at(self, batch: int) -> DryRun:
         """The report for another size of the batch (of N)."""
-        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-            raise ArgumentError(f"batch is an integer from 1. Received: {batch!r}")
+        check_whole("batch", batch, 1)
         return dataclasses.replace(self, batch=batch, found=self.again(batch), xla=None)
 
     def fits(self, memory: Any, batch: int | None = None) -> budget.Fit:

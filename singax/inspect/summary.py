@@ -11,6 +11,7 @@ from singax.arguments import as_placeholders
 from singax.dtypes import nbytes
 from singax.inspect.display import Line, tree_html
 from singax.inspect.dry import dry_run
+from singax.inspect.placed import Placed, placed
 from singax.inspect.quantity import bytes_text, count_text, described
 from singax.inspect.table import aligned, collapsed
 from singax.layer import tree
@@ -109,7 +110,7 @@ def summary(module: Module, inputs: tuple[Any, ...], depth: int | None) -> Summa
             return _summary_of_trace(module, inputs, depth)
         except Exception as error:  # whatever forward of the user raises: a table is shown all the same
             notes.append(f"shapes are not known: {str(error).splitlines()[0]}")
-    rows = tuple(_row_of_tree(module, path, layer) for path, layer in tree.layers(module))
+    rows = tuple(map(_row_of_tree, placed(module)))
     return Summary(type(module).__name__, rows, (*notes, _total(rows)), depth)
 
 
@@ -125,14 +126,14 @@ def _summary_of_trace(module: Module, inputs: tuple[Any, ...], depth: int | None
     return Summary(report.model, tuple(rows), (_total(tuple(rows)),), depth)
 
 
-def _row_of_tree(module: Module, path: str, layer: Any) -> SummaryRow:
-    tensors = [tensor for _, tensor in tree.tensors(layer) if None not in tensor.shape]
+def _row_of_tree(at: Placed) -> SummaryRow:
+    tensors = [tensor for _, tensor in tree.tensors(at.layer) if None not in tensor.shape]
     parameters = [t for t in tensors if t.stores_grad]
     count, frozen = (sum(math.prod(t.shape) for t in some) for some in (parameters, filter(_is_frozen, parameters)))
     states = [t for t in tensors if not t.stores_grad]
     held, kept = (sum(nbytes(t.shape, t.dtype) for t in some) for some in (parameters, states))
-    depth, name = (len(path.split(tree.SEPARATOR)) if path else 0), path.split(tree.SEPARATOR)[-1]
-    return SummaryRow(path, name, type(layer).__name__, depth, "", count, frozen, held, kept, not tree.unbuilt(layer))
+    built = not tree.unbuilt(at.layer)
+    return SummaryRow(at.path, at.name, at.kind, at.depth, "", count, frozen, held, kept, built)
 
 
 def _frozen(module: Module) -> dict[str, int]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from singax.inspect.display import Line, tree_html
+from singax.inspect.display import Line, Nested, length_of, tree_html
 from singax.inspect.measure import LayerRow
 from singax.inspect.quantity import bytes_text, count_text, described
 
@@ -38,12 +38,7 @@ def _title(report: DryRun) -> str:
     return f"{report.model}.{report.method}({', '.join(described(shape) for shape in report.inputs)})"
 
 
-class _Row(Protocol):
-    @property
-    def depth(self) -> int: ...
-
-
-Row = TypeVar("Row", bound=_Row)
+Row = TypeVar("Row", bound=Nested)
 
 
 def collapsed(rows: Sequence[Row]) -> list[tuple[Row, int]]:
@@ -51,7 +46,7 @@ def collapsed(rows: Sequence[Row]) -> list[tuple[Row, int]]:
     found: list[tuple[Row, int]] = []
     place = 0
     while place < len(rows):
-        length = _length(rows, place)
+        length = length_of(rows, place)
         times = 1
         while _alike(rows, place, place + times * length, length):
             times += 1
@@ -61,16 +56,8 @@ def collapsed(rows: Sequence[Row]) -> list[tuple[Row, int]]:
     return found
 
 
-def _length(rows: Sequence[_Row], place: int) -> int:
-    """How many rows belong to the one at `place`, with itself."""
-    end = place + 1
-    while end < len(rows) and rows[end].depth > rows[place].depth:
-        end += 1
-    return end - place
-
-
-def _alike(rows: Sequence[_Row], first: int, second: int, length: int) -> bool:
-    if second + length > len(rows) or _length(rows, second) != length:
+def _alike(rows: Sequence[Nested], first: int, second: int, length: int) -> bool:
+    if second + length > len(rows) or length_of(rows, second) != length:
         return False
     return all(_same(rows[first + k], rows[second + k]) for k in range(length))
 

@@ -118,15 +118,15 @@ class Watch:
         self.kept += jax.tree.leaves(vjp)
 
 
-class Guard:
-    """An observer that changes nothing, and protects optimizers that are not the model's own."""
-
-    def __init__(self, borrowed: Borrowed) -> None:
-        self.meets = borrowed.take
+class Onlooker:
+    """An observer that changes nothing and notes nothing: what others override some methods of."""
 
     def layer(self, layer: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run it."""
         return function(layer, *args, **kwargs)
+
+    def meets(self, optimizer: Any) -> None:
+        """Leave it as it is."""
 
     def update(self, optimizer: Any, named: Any) -> bool:
         """Let the optimizer do it."""
@@ -134,6 +134,17 @@ class Guard:
 
     def recorded(self, name: str, vjp: Any) -> None:
         """Nothing to note."""
+
+
+class Guard(Onlooker):
+    """Protects optimizers that are not the model's own."""
+
+    def __init__(self, borrowed: Borrowed) -> None:
+        self._borrowed = borrowed
+
+    def meets(self, optimizer: Any) -> None:
+        """Put it back as it was, in the end."""
+        self._borrowed.take(optimizer)
 
 
 class watching:

@@ -8,7 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from singax.errors import ArgumentError, ShapeError
+from singax.autograd.border import is_tensor
+from singax.errors import ShapeError
+from singax.ops.checks import check_whole
 from singax.tensor import Tensor
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -36,8 +38,7 @@ class Batches:
         sizes = {array.shape[:1] for array in self.arrays}
         if len(sizes) != 1 or () in sizes:
             raise ShapeError(f"expected arrays with one first size. Received: {[a.shape for a in self.arrays]}")
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ArgumentError(f"batch_size is an integer from 1. Received: {batch_size!r}")
+        check_whole("batch_size", batch_size, 1)
         self.batch_size, self.shuffle, self.seed, self.epoch = batch_size, shuffle, seed, 0
 
     def __len__(self) -> int:
@@ -60,7 +61,7 @@ def iterated(data: Any) -> Iterable[Any]:
 
 def arguments_of(batch: Any) -> Arguments:
     """A batch as arguments: a tuple or list by position, a mapping by name, anything else as the only one."""
-    batch = jax.tree.map(_as_array, batch, is_leaf=lambda leaf: isinstance(leaf, Tensor))
+    batch = jax.tree.map(_as_array, batch, is_leaf=is_tensor)
     if isinstance(batch, Mapping):
         return (), {str(name): value for name, value in batch.items()}
     return (tuple(batch) if isinstance(batch, tuple | list) else (batch,)), {}
@@ -75,7 +76,7 @@ def _as_array(leaf: Any) -> Any:
 
 def rows_of(arguments: Arguments) -> int | None:
     """The first size of the first array among the arguments; None if there is none."""
-    leaves = jax.tree.leaves(arguments, is_leaf=lambda leaf: isinstance(leaf, Tensor))
+    leaves = jax.tree.leaves(arguments, is_leaf=is_tensor)
     return next((leaf.shape[0] for leaf in leaves if getattr(leaf, "shape", ())), None)
 
 
@@ -96,5 +97,5 @@ def padded(arguments: Arguments, rows: int) -> Arguments:
         value = np.asarray(leaf.to_numpy() if isinstance(leaf, Tensor) else leaf)
         return np.concatenate([value, np.zeros((rows - had, *value.shape[1:]), value.dtype)])
 
-    args, kwargs = jax.tree.map(grown, arguments, is_leaf=lambda leaf: isinstance(leaf, Tensor))
+    args, kwargs = jax.tree.map(grown, arguments, is_leaf=is_tensor)
     return args, {**kwargs, "weight": (np.arange(rows) < had).astype(np.float32)}

@@ -8,7 +8,6 @@ from typing import Any
 
 from singax.errors import ArgumentError
 from singax.training.callback import Callback
-from singax.training.kept import Kept
 
 
 class _Best(Callback):
@@ -54,13 +53,13 @@ class EarlyStopping(_Best):
         super().__init__(monitor, mode, min_delta)
         self.patience, self.restore_best = patience, restore_best
         self.waited = 0
-        self.kept: Kept | None = None
+        self.kept: dict[str, Any] | None = None
 
     def on_epoch_end(self, epoch: int, values: dict[str, Any]) -> None:
         """Compare."""
         if self.improves(values):
             self.waited = 0
-            self.kept = Kept(self.model) if self.restore_best else None
+            self.kept = self.model.state_dict() if self.restore_best else None
             return
         self.waited += 1
         if self.waited >= self.patience:
@@ -69,7 +68,7 @@ class EarlyStopping(_Best):
     def on_train_end(self) -> None:
         """Go back, if wished."""
         if self.kept is not None:
-            self.kept.restore()
+            self.model.load_state_dict(self.kept)
 
 
 class BestCheckpoint(_Best):

@@ -10,14 +10,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from singax.errors import ArgumentError, StateError
+from singax.errors import ArgumentError
 from singax.metric import Metric
-from singax.mode import local
+from singax.mode import refuse_inside
 from singax.module import Module
+from singax.ops.checks import check_whole
 from singax.training.batches import Arguments, arguments_of, iterated, padded, rows_of
 from singax.training.callback import Callback
 from singax.training.history import History
 from singax.training.progress import Progress
+from singax.training.results import number
 from singax.training.steps import Done, Steps
 from singax.training.validation import validate
 
@@ -68,7 +70,7 @@ class Fit:
             metric.reset()
         self._steps(data, progress)
         values: dict[str, Any] = {"epoch": epoch, **self._means(begin)}
-        values.update({name: _number(metric) for name, metric in self.metrics.items()})
+        values.update({name: number(metric.compute()) for name, metric in self.metrics.items()})
         if validation is not None and not self._stopped():
             values.update(validate(self.model, validation, self.metrics))
         values["seconds"] = time.perf_counter() - start
@@ -178,11 +180,6 @@ def _length(data: Any) -> int | None:
         return None
 
 
-def _number(metric: Metric) -> Any:
-    value = np.asarray(metric.compute())
-    return float(value) if value.size == 1 else value.tolist()
-
-
 def fit(
     model: Module,
     data: Any,
@@ -195,10 +192,8 @@ def fit(
     verbose: int,
 ) -> History:
     """See `Module.fit`."""
-    if local.frame is not None or local.step is not None:
-        raise StateError("fit is called outside of layers and steps")
-    if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 0:
-        raise ArgumentError(f"epochs is an integer from 0. Received: {epochs!r}")
+    refuse_inside("fit")
+    check_whole("epochs", epochs, 0)
     if last not in LAST:
         raise ArgumentError(f"last is one of {', '.join(LAST)}. Received: {last!r}")
     for name, given in (("data", data), ("validation", validation)):

@@ -8,16 +8,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from singax.arguments import pack
 from singax.functional import step_function
+from singax.inspect.watch import Onlooker, watching
 from singax.layer import tree
-from singax.mode import local
 from singax.module import Module
 from singax.program import functionalize
 from singax.training.batches import Arguments
 from singax.training.callback import Callback
-from singax.training.kept import Kept
 from singax.training.results import scalars
 
 
@@ -34,46 +34,56 @@ class NaNStop(Callback):
     def __init__(self) -> None:
         self.layer: str | None = None
         self.batches: list[Arguments] = []
-        self.kept: Kept | None = None
+        self.kept: dict[str, Any] | None = None
 
     def on_step_end(self, step: int, arguments: Arguments) -> None:
         """Keep the batch; start anew where the first step has created further states."""
         self.batches.append(arguments)
-        if self.kept is None or len(self.model._current_bank().cells) != len(self.kept.cells):
-            self.kept, self.batches = Kept(self.model), []
+        if self.kept is None or len(self.model._current_bank().cells) != len(self.kept):
+            self.kept, self.batches = self.model.state_dict(), []
 
     def on_epoch_begin(self, epoch: int) -> None:
         """Keep the states of the beginning."""
         if self.kept is None and self.model._bank_version >= 0:
             self.model._ledger.want_all_slots()
-            self.kept = Kept(self.model)
+            self.kept = self.model.state_dict()
 
     def on_numbers(self, steps: list[dict[str, float]]) -> None:
         """Look at the numbers of some steps, and at the states after them."""
-        now = Kept(self.model)
-        if all(math.isfinite(v) for numbers in steps for v in numbers.values()) and not now.not_finite():
+        now = self.model.state_dict()
+        if all(math.isfinite(v) for numbers in steps for v in numbers.values()) and not _not_finite(now):
             self.kept, self.batches = now, []
         else:
             self._search()
 
     def _search(self) -> None:
         assert self.kept is not None, "numbers come after a step"
-        self.kept.restore()
+        before = self.kept
+        self.model.load_state_dict(before)
         for arguments in self.batches:
-            before = Kept(self.model)
             args, kwargs = arguments
-            result = jax.device_get(list(map(_data, scalars(self.model(*args, **kwargs)).values())))
-            broken = Kept(self.model).not_finite()
-            if broken or not all(jnp.isfinite(value).all() for value in result):
-                before.restore()
+            numbers = list(scalars(self.model(*args, **kwargs)).values())
+            after = self.model.state_dict()
+            broken = _not_finite(after)
+            if broken or not all(np.isfinite(value).all() for value in jax.device_get(numbers)):
+                self.model.load_state_dict(before)
                 self.layer = first_not_finite(self.model, arguments)
                 self.stop(_reason(self.layer, broken))
                 return
+            before = after
         self.stop("a number was not finite, but not when the steps were done again")
 
 
-def _data(value: Any) -> Any:
-    return getattr(value, "data", value)
+def _not_finite(states: dict[str, jax.Array]) -> list[str]:
+    """Paths of the states that hold NaN or infinity."""
+    floats = {path: value for path, value in states.items() if jnp.issubdtype(value.dtype, jnp.floating)}
+    finite = jax.device_get(_all_finite(list(floats.values())))
+    return [path for path, fine in zip(floats, finite, strict=True) if not fine]
+
+
+@jax.jit
+def _all_finite(values: list[jax.Array]) -> list[jax.Array]:
+    return [jnp.isfinite(value).all() for value in values]
 
 
 def _reason(layer: str | None, broken: list[str]) -> str:
@@ -82,7 +92,7 @@ def _reason(layer: str | None, broken: list[str]) -> str:
     return f"all outputs were finite, but the update made {', '.join(broken[:3]) or 'the loss'} not finite"
 
 
-class _Finite:
+class _Finite(Onlooker):
     """An observer that notes, while a step runs, which layers have outputs that are not finite."""
 
     def __init__(self, module: Module) -> None:
@@ -104,16 +114,6 @@ class _Finite:
         if not finite:
             self.bad.append(int(number))
 
-    def update(self, optimizer: Any, named: Any) -> bool:
-        """Let the optimizer do it."""
-        return False
-
-    def meets(self, optimizer: Any) -> None:
-        """Nothing to note."""
-
-    def recorded(self, name: str, vjp: Any) -> None:
-        """Nothing to note."""
-
 
 def first_not_finite(module: Module, arguments: Arguments, method: str = "train_one_batch") -> str | None:
     """The path of the first layer whose output is not finite in a step with these arguments, None if there is none.
@@ -124,10 +124,7 @@ def first_not_finite(module: Module, arguments: Arguments, method: str = "train_
     function = step_function(module, method)
     packed = pack(function, *arguments)
     pure = functionalize(module, function, list(bank.cells), packed.form, True)
-    saved, local.observer = local.observer, watch
-    try:
+    with watching(watch):
         jax.block_until_ready(jax.jit(pure)(list(bank.values), packed.inputs))
-        jax.effects_barrier()
-    finally:
-        local.observer = saved
+    jax.effects_barrier()
     return watch.calls[min(watch.bad)] if watch.bad else None

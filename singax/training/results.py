@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import numpy as np
 
+from singax.autograd.border import is_tensor
 from singax.tensor import Tensor
 
 
@@ -38,8 +40,14 @@ def array_of(value: Any) -> Any:
     return value.data if isinstance(value, Tensor) else value
 
 
+def number(value: Any) -> Any:
+    """The value of a metric as a float, or nested lists of them; waits for it."""
+    found = np.asarray(value)
+    return float(found) if found.size == 1 else found.tolist()
+
+
 def _leaves(result: Any) -> list[Any]:
-    return jax.tree.leaves(result, is_leaf=lambda leaf: isinstance(leaf, Tensor))
+    return jax.tree.leaves(result, is_leaf=is_tensor)
 
 
 def _is_scalar(value: Any, lead: int) -> bool:

@@ -9,11 +9,12 @@ from typing import Any
 import jax
 
 from singax.arguments import Packed
-from singax.errors import ShapeError, StateError
+from singax.autograd.border import is_tensor
+from singax.errors import ShapeError
 from singax.functional import step_function
-from singax.mode import StepContext, local
+from singax.mode import StepContext, local, refuse_inside
 from singax.module import Module
-from singax.program import Runner
+from singax.program import Program, Runner
 from singax.storage import Bank, Cell
 from singax.tensor import Tensor
 
@@ -30,8 +31,8 @@ class ManySteps(Runner):
 class Evaluation(Runner):
     """Runs a step without its backward pass and updates; states that it changes are dropped."""
 
-    def _run_untimed(self, bank: Bank, call: Any, inputs: list[Any]) -> Any:
-        return call.call(bank.values[: call.count], inputs)[1]
+    def _run_untimed(self, bank: Bank, program: Program, inputs: list[Any]) -> Any:
+        return program.call(bank.values[: program.count], inputs)[1]
 
 
 def runner(module: Module, kind: type[Runner], method: str) -> Runner:
@@ -58,8 +59,7 @@ def _without_updates(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def train_batches(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], method: str) -> Any:
     """See `Module.train_batches`."""
-    if local.frame is not None or local.step is not None:
-        raise StateError("train_batches is called outside of layers and steps")
+    refuse_inside("train_batches")
     step_function(module, method)
     count = _count((args, kwargs))
     if module.graph_mode:
@@ -67,13 +67,9 @@ def train_batches(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any],
     return _one_by_one(module, args, kwargs, method, count)
 
 
-def _is_tensor(leaf: Any) -> bool:
-    return isinstance(leaf, Tensor)
-
-
 def _count(arguments: Any) -> int:
     """How many steps there are."""
-    leaves = [leaf for leaf in jax.tree.leaves(arguments, is_leaf=_is_tensor) if hasattr(leaf, "shape")]
+    leaves = [leaf for leaf in jax.tree.leaves(arguments, is_leaf=is_tensor) if hasattr(leaf, "shape")]
     sizes = {int(leaf.shape[0]) if leaf.shape else 0 for leaf in leaves}
     if len(sizes) != 1 or 0 in sizes:
         shapes = ", ".join(str(tuple(leaf.shape)) for leaf in leaves) or "no array"
@@ -86,9 +82,9 @@ def _one_by_one(module: Module, args: Any, kwargs: Any, method: str, count: int)
     results = []
     for k in range(count):
         take = lambda leaf, k=k: leaf[k] if hasattr(leaf, "shape") else leaf  # noqa: E731
-        some, named = jax.tree.map(take, (args, kwargs), is_leaf=_is_tensor)
+        some, named = jax.tree.map(take, (args, kwargs), is_leaf=is_tensor)
         results.append(getattr(module, method)(*some, **named))
-    return jax.tree.map(_stacked, *results, is_leaf=_is_tensor)
+    return jax.tree.map(_stacked, *results, is_leaf=is_tensor)
 
 
 def _stacked(*leaves: Any) -> Any:

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from singax.autograd.border import is_tensor
 from singax.errors import ArgumentError
 from singax.module import Module
-from singax.tensor import Tensor
 from singax.training.batches import Arguments, target_of
 from singax.training.results import array_of, joined, output, scalars
 from singax.training.runners import train_batches
@@ -70,7 +70,7 @@ class Steps:
         return Done(1, scalars(result), output(result), array_of(target_of(batch)), self._weight(kwargs))
 
     def _many(self, batches: list[Arguments]) -> Done:
-        args, kwargs = stacked = jax.tree.map(_stacked, *batches, is_leaf=_is_tensor)
+        args, kwargs = stacked = jax.tree.map(_stacked, *batches, is_leaf=is_tensor)
         result = train_batches(self.model, args, kwargs, "train_one_batch")
         weight = self._weight(kwargs)
         target = joined(target_of(stacked))
@@ -83,15 +83,11 @@ class Steps:
         return kwargs["weight"] if self.pads else None
 
 
-def _is_tensor(leaf: Any) -> bool:
-    return isinstance(leaf, Tensor)
-
-
 def _alike(batches: list[Arguments]) -> bool:
     """Whether all batches have the same structure, shapes and dtypes, and hold nothing but arrays."""
     forms = []
     for batch in batches:
-        leaves, tree = jax.tree.flatten(batch, is_leaf=_is_tensor)
+        leaves, tree = jax.tree.flatten(batch, is_leaf=is_tensor)
         if not all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves):
             return False
         forms.append((tree, [(tuple(leaf.shape), np.dtype(leaf.dtype)) for leaf in leaves]))

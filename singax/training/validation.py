@@ -12,7 +12,7 @@ from singax.errors import ArgumentError
 from singax.metric import Metric
 from singax.module import Module
 from singax.training.batches import arguments_of, iterated, rows_of, target_of
-from singax.training.results import array_of, output, scalars
+from singax.training.results import array_of, number, output, scalars
 from singax.training.runners import Evaluation, runner
 
 
@@ -39,15 +39,10 @@ def validate(model: Module, data: Any, metrics: Mapping[str, Metric]) -> dict[st
         model.train(was)
     if not found:
         raise ArgumentError("the validation data has no batches")
-    return {**_means(jax.device_get(found), rows), **_values(metrics, fresh)}
+    measured = {f"val_{name}": number(metrics[name].read(state)) for name, state in fresh.items()}
+    return {**_means(jax.device_get(found), rows), **measured}
 
 
 def _means(found: list[dict[str, Any]], rows: list[int]) -> dict[str, float]:
-    names = found[0] if found else ()
-    columns = {name: [float(np.reshape(each[name], ())) for each in found] for name in names}
+    columns = {name: [float(np.reshape(each[name], ())) for each in found] for name in found[0]}
     return {f"val_{name}": float(np.average(values, weights=rows)) for name, values in columns.items()}
-
-
-def _values(metrics: Mapping[str, Metric], states: Mapping[str, Any]) -> dict[str, Any]:
-    read = {f"val_{name}": np.asarray(metrics[name].read(state)) for name, state in states.items()}
-    return {name: float(value) if value.size == 1 else value.tolist() for name, value in read.items()}
