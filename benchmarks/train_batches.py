@@ -11,35 +11,18 @@ from typing import Any
 
 import jax
 import numpy as np
+from singax_models import MLP
 
 import singax as sx
 
 STEPS, ROUNDS = 50, 15
 
 
-class MLP(sx.Module):
-    """64 → 32 → 10, cross entropy, SGD with momentum."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.last = sx.layer.Linear(32), sx.layer.Linear(10)
-        self.loss_of, self.optimizer = sx.layer.SoftMaxCrossEntropy(), sx.opt.SGD(lr=0.05, momentum=0.9)
-
-    def forward(self, x: Any) -> Any:
-        return self.last(jax.nn.relu(self.first(x)))
-
-    def train_one_batch(self, x: Any, y: Any) -> Any:
-        out = self.forward(x)
-        loss = self.loss_of(out, y)
-        self.optimizer(loss)
-        return out, loss
-
-
 class CNN(MLP):
     """A convolution in front."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, lr: float) -> None:
+        super().__init__(lr)
         self.conv = sx.layer.Conv2d(8, 3, padding=1)
 
     def forward(self, x: Any) -> Any:
@@ -68,8 +51,8 @@ def main() -> None:
     y = rng.integers(0, 10, (STEPS, 32)).astype(np.int32)
     flat = rng.standard_normal((STEPS, 32, 64), np.float32)
     print(f"{STEPS} steps in one program, as a ratio of {STEPS} calls (medians of {ROUNDS} rounds)")
-    print(f"  MLP  {compare(MLP(), flat, y):.2f}")
-    print(f"  CNN  {compare(CNN(), flat.reshape(STEPS, 32, 1, 8, 8), y):.2f}")
+    print(f"  MLP  {compare(MLP(0.05), flat, y):.2f}")
+    print(f"  CNN  {compare(CNN(0.05), flat.reshape(STEPS, 32, 1, 8, 8), y):.2f}")
 
 
 if __name__ == "__main__":

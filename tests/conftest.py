@@ -64,14 +64,6 @@ def clean_slate() -> Iterator[None]:
 
 
 @pytest.fixture
-def quick_compilation() -> Iterator[None]:
-    """For programs that run once: they are compiled without most optimisations."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
-@pytest.fixture
 def interruptible() -> Iterator[None]:
     """Ctrl-C raises KeyboardInterrupt, also in a process that was started in the background and ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

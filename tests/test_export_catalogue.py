@@ -39,7 +39,6 @@ FIXED = {"layer.CudnnRNN-gru", "layer.Gemm-transposed"}
 TIMED = {"layer.RNN-deep", "layer.LSTM-deep", "layer.GRU-deep"}
 # Layers whose outputs have a first axis of the batch's size, and yet depend on all samples.
 COUPLED = {"layer.LogSoftmax"}
-pytestmark = pytest.mark.usefixtures("quick_compilation")
 ROWS = [row for row in rows() if not row.training]
 
 

@@ -32,8 +32,6 @@ from rbm_mnist import PIXELS, RBM
 from sentiment_lstm import Sentiment
 from translation import Translator
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 Draw = Callable[[int], list[np.ndarray]]
 
 

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from models import Trained, states
 
 import singax as sx
 from singax import metric, training
@@ -23,23 +24,16 @@ X = np.random.default_rng(0).standard_normal((24, 5), np.float32)
 Y = np.arange(24, dtype=np.int32) % 3
 
 
-class Net(sx.Module):
+class Net(Trained):
     """A small classifier with dropout, running statistics and a scheduled rate."""
 
     def __init__(self, lr: Any = None) -> None:
-        super().__init__()
+        super().__init__(sx.opt.Adam(lr=lr or sx.opt.ExponentialDecay(0.05, 4, 0.5)))
         self.first, self.norm, self.drop = sx.layer.Linear(6), sx.layer.BatchNorm2d(), sx.layer.Dropout(0.2)
-        self.last, self.loss_of = sx.layer.Linear(3), sx.layer.SoftMaxCrossEntropy()
-        self.optimizer = sx.opt.Adam(lr=lr or sx.opt.ExponentialDecay(0.05, 4, 0.5))
+        self.last = sx.layer.Linear(3)
 
     def forward(self, x: Any) -> Any:
         return self.last(self.drop(jax.nn.relu(self.norm(self.first(x)[:, :, None, None])[:, :, 0, 0])))
-
-    def train_one_batch(self, x: Any, y: Any) -> Any:
-        out = self.forward(x)
-        loss = self.loss_of(out, y)
-        self.optimizer(loss)
-        return out, loss
 
 
 def net(**options: Any) -> Net:
@@ -47,11 +41,6 @@ def net(**options: Any) -> Net:
     sx.device.set_seed(0)
     made.compile([sx.Placeholder((4, 5))])
     return made
-
-
-def states(model: sx.Module) -> dict[str, np.ndarray]:
-    bank = model._settled_bank()
-    return {path: np.asarray(value) for path, value in zip(bank.paths, bank.values, strict=True)}
 
 
 def assert_same_states(one: sx.Module, other: sx.Module, rtol: float = 1e-5) -> None:
@@ -203,7 +192,7 @@ def test_a_smaller_last_batch_is_padded() -> None:
     class Weighted(Net):
         def train_one_batch(self, x: Any, y: Any, weight: Any) -> Any:
             out = self.forward(x)
-            loss = sx.autograd.mul(self.loss_of(out, y), sx.autograd.reduce_mean(weight, axes=None, keepdims=False))
+            loss = sx.autograd.mul(self.loss(out, y), sx.autograd.reduce_mean(weight, axes=None, keepdims=False))
             self.optimizer(loss)
             return loss, sx.autograd.reduce_sum(weight, axes=None, keepdims=False)
 

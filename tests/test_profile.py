@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dry_models import GPT, Convolutional, floats, integers
+from models import states
 
 import singax as sx
 from singax.errors import ArgumentError, NameMismatchError
@@ -48,12 +49,10 @@ def test_it_prints_and_shows(found: Profile) -> None:
 
 
 def test_the_model_is_left_as_it_was(model: sx.Module, tmp_path: pathlib.Path) -> None:
-    bank = model._settled_bank()
-    before = {path: np.asarray(value) for path, value in zip(bank.paths, bank.values, strict=True)}
+    before = states(model)
     assert model.profile(IMAGES, LABELS, steps=1, folder=tmp_path).folder == str(tmp_path)
     assert list(tmp_path.glob("**/*.trace.json.gz"))
-    bank = model._settled_bank()
-    np.testing.assert_equal({p: np.asarray(v) for p, v in zip(bank.paths, bank.values, strict=True)}, before)
+    np.testing.assert_equal(states(model), before)
     assert not model.compilations
 
 

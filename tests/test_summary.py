@@ -23,16 +23,15 @@ from singax.inspect.picture import HEIGHT, Place, laid_out
 IMAGES = floats(None, 1, 28, 28)
 
 
-def mlp() -> Trained:
-    class Net(Trained):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.head = layer.Linear(8), layer.Linear(3)
+class Small(Trained):
+    """5 → 8 → 3."""
 
-        def forward(self, x: Any) -> Any:
-            return self.head(jax.nn.relu(self.first(x)))
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = layer.Linear(8), layer.Linear(3)
 
-    return Net()
+    def forward(self, x: Any) -> Any:
+        return self.head(jax.nn.relu(self.first(x)))
 
 
 # -- the summary ----------------------------------------------------------------------------------------------------
@@ -55,7 +54,7 @@ def test_the_numbers_are_those_of_the_compiled_model() -> None:
 
 
 def test_frozen_parameters_are_counted() -> None:
-    model = mlp()
+    model = Small()
     model.compile([floats(4, 5)])
     model.freeze("first.*")
     rows = model.summary()
@@ -64,10 +63,16 @@ def test_frozen_parameters_are_counted() -> None:
 
 
 def test_without_inputs_what_is_known_is_shown() -> None:
-    model = mlp()
+    model = Small()
     assert "not built yet" in str(model.summary())
     assert [row.path for row in model.summary().rows] == ["", "loss", "first", "head"]
     assert "shapes are not known: " in str(model.summary(floats(2, 3), floats(2, 3)))
+
+
+def test_layers_stand_at_the_same_place_with_and_without_inputs() -> None:
+    known, unknown = small_gpt().summary(integers(2, 16)), small_gpt().summary()
+    assert {(row.path, row.name, row.depth) for row in unknown.rows} <= {(r.path, r.name, r.depth) for r in known.rows}
+    assert unknown["blocks.1"].name == "blocks.1"
 
 
 def test_depth_and_neighbours_that_are_alike() -> None:
@@ -94,9 +99,9 @@ def test_names_are_escaped() -> None:
 def test_plain_text_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    with_rich = str(mlp().summary(floats(4, 5)))
+    with_rich = str(Small().summary(floats(4, 5)))
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    plain = str(mlp().summary(floats(4, 5)))
+    plain = str(Small().summary(floats(4, 5)))
     words = lambda text: [w for w in text.split() if set(w) != {"─"}]  # noqa: E731
     assert words(plain) == words(with_rich)
 
@@ -191,7 +196,7 @@ def test_the_picture_has_all_layers_and_shapes(tmp_path: Any) -> None:
 
 
 def test_the_switch_of_singa_still_switches() -> None:
-    model = mlp()
+    model = Small()
     assert model.graph(False) is None
     assert not model.graph_mode
     model.graph(True, True)
@@ -210,11 +215,11 @@ def test_the_switch_of_singa_still_switches() -> None:
 
 
 def _uncompiled() -> Any:
-    return mlp()
+    return Small()
 
 
 def _compiled() -> Any:
-    model = mlp()
+    model = Small()
     model.compile([floats(4, 5)])
     return model
 
@@ -226,11 +231,7 @@ def _trained() -> Any:
 
 
 def _failed() -> Any:
-    class Failing(Trained):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.head = layer.Linear(8), layer.Linear(3)
-
+    class Failing(Small):
         def forward(self, x: Any) -> Any:
             return self.head(self.first(x) @ np.ones((2, 2)))
 
