@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 CALLS = {
@@ -17,6 +18,29 @@ CALLS = {
     "remat2": "jaxpr",
 }
 """Primitives that stand for the program in one of their parameters, by the name of that parameter."""
+
+COMPOSITE = "call_hi_primitive"
+"""The primitive of operations that JAX itself makes of simpler ones when it compiles (`jax.experimental.hijax`)."""
+
+
+def expanded(equation: Any) -> ClosedJaxpr:
+    """What a `COMPOSITE` equation stands for."""
+    operation = equation.params["_prim"]
+    run = lambda *flat: jax.tree.leaves(operation.expand(*jax.tree.unflatten(operation.in_tree, flat)))  # noqa: E731
+    return jax.make_jaxpr(run)(*[jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in equation.invars])
+
+
+def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
+    """How many constants and how many carried values come first among the inputs of a scan.
+
+    >>> run = lambda xs, k: jax.lax.scan(lambda c, x: (c + k * x, c), 0.0, xs)
+    >>> scan_counts(jax.make_jaxpr(run)(jax.numpy.ones(3), 2.0).eqns[-1].params)
+    (1, 1)
+    """
+    if "ft_in" in params:  # from jax 0.12 on
+        constants, carried, _ = params["ft_in"].unpack()
+        return len(constants), len(carried)
+    return params["num_consts"], params["num_carry"]
 
 
 def opened(program: Any) -> Any:

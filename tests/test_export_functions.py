@@ -19,6 +19,8 @@ Function = Callable[..., Any]
 
 ARITHMETIC: dict[str, Function] = {
     "polynomial": lambda x: x**3 - 2 * x**2 + 1 / (x + 9) - x**-2,
+    "bases": lambda x: jnp.log2(jnp.abs(x) + 1) + jnp.log10(jnp.abs(x) + 1) + jnp.exp2(x) * jnp.power(3.0, x),
+    "coefficients": lambda x: jnp.polyval(jnp.array([0.5, -1.0, 2.0, 1.0]), x) + jax.nn.gelu(x, approximate=True),
     "powers": lambda x: jnp.abs(x) ** 0.3 + jnp.sqrt(x * x + 1) + lax.rsqrt(x * x + 1) + jnp.cbrt(x),
     "near zero": lambda x: jnp.expm1(x * 1e-3) * 1e3 + jnp.log1p(jnp.abs(x) * 1e-3) * 1e3 + jnp.expm1(x),
     "exponentials": lambda x: jnp.logaddexp(x, 2 * x) + jnp.exp2(x) + jax.nn.log_sigmoid(x),

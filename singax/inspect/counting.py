@@ -11,7 +11,7 @@ from typing import Any
 
 from singax.inspect.flops import REDUCTIONS, Flops, own_flops
 from singax.inspect.scopes import HERE, Key, joined, scope_of
-from singax.jaxprs import opened, programs_in
+from singax.jaxprs import COMPOSITE, expanded, opened, programs_in
 
 Table = dict[Key, Flops]
 _NOT_RUN = frozenset({"jvp_jaxpr_fun", "fwd_jaxpr_thunk", "jvp_jaxpr_thunk", "bwd", "to_apply", "update_jaxpr"})
@@ -56,6 +56,8 @@ class Counter:
 
 def inner_jaxprs(equation: Any) -> Iterator[Any]:
     """The jaxprs that an equation runs."""
+    if equation.primitive.name == COMPOSITE:
+        return iter((opened(expanded(equation)),))
     return (opened(program) for name, program in programs_in(equation.params) if name not in _NOT_RUN)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from singax.inspect.flat import Flat, Operation, result_scope
 from singax.inspect.scopes import Key
+from singax.jaxprs import scan_counts
 
 Layers = Sequence[tuple[int, int]]
 """For each layer its parent's number, and the number after the last layer below it."""
@@ -71,8 +72,9 @@ class Kept:
         """The body of a loop: what one trip keeps, as often as it runs."""
         params = operation.equation.params
         body = Flat(params["jaxpr"], operation.scope)
-        stacked = operation.results[params["num_carry"] :]
-        inner = {body.results[params["num_carry"] + k] for k, value in enumerate(stacked) if value in kept}
+        _, carried = scan_counts(params)
+        stacked = operation.results[carried:]
+        inner = {body.results[carried + k] for k, value in enumerate(stacked) if value in kept}
         layer = self._number(operation.scope)
         if layer and inner:
             found = {value for value in inner if value is not None}

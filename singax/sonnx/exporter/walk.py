@@ -11,7 +11,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from singax.errors import ExportError
-from singax.jaxprs import CALLS
+from singax.jaxprs import CALLS, COMPOSITE, expanded
 from singax.sonnx.exporter import lowering, twins
 from singax.sonnx.exporter.equations import Aval, Differing, Equation, aval_of, constant_of, rows
 from singax.sonnx.exporter.graph import Graph, Ref, Session, constant
@@ -68,6 +68,8 @@ class Walker:
         key = _INLINED.get(equation.name)
         if key is not None:
             return self(graph, equation.inner(key), operands)
+        if equation.name == COMPOSITE:
+            return self(graph, tuple(map(expanded, equation.variants)), operands)
         folded = _folded(equation, operands)
         if folded is not None:
             return folded

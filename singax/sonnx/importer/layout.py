@@ -19,9 +19,9 @@ from singax.sonnx.importer.listing import Array, Atom, Equation, Listing, applie
 # fmt: off
 _ELEMENTWISE = frozenset([
     "abs", "add", "and", "ceil", "clamp", "convert_element_type", "copy", "div", "eq", "erf", "exp", "expm1",
-    "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "logistic", "lt", "max", "min",
-    "mul", "ne", "neg", "not", "or", "pow", "rem", "round", "rsqrt", "select_n", "sign", "sqrt", "square",
-    "stop_gradient", "sub", "tanh", "xor",
+    "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "log2", "logistic", "lt", "max", "min",
+    "mul", "ne", "neg", "not", "one_minus_square", "or", "polynomial", "pow", "rem", "round", "rsqrt", "select_n",
+    "sign", "sqrt", "square", "stop_gradient", "sub", "tanh", "xor",
 ])
 # fmt: on
 _PER_AXIS = {

@@ -64,6 +64,22 @@ def square(call: Call, x: Ref) -> Ref:
     return call.graph.op("Mul", x, x)
 
 
+@lowers("one_minus_square")
+def one_minus_square(call: Call, x: Ref) -> Ref:
+    """1 − x² as (1 + x)(1 − x), which keeps its digits near 1."""
+    graph, one = call.graph, np.asarray(1, x.dtype)
+    return graph.op("Mul", graph.op("Add", one, x), graph.op("Sub", one, x))
+
+
+@lowers("polynomial")
+def polynomial(call: Call, x: Ref, *coefficients: Ref) -> Ref:
+    """Horner's rule; the coefficient of the highest power comes last."""
+    *lower, value = coefficients
+    for coefficient in reversed(lower):
+        value = call.graph.op("Add", call.graph.op("Mul", value, x), coefficient)
+    return value
+
+
 @lowers("rsqrt")
 def reciprocal_root(call: Call, x: Ref) -> Ref:
     return call.graph.op("Reciprocal", call.graph.op("Sqrt", x))
@@ -78,6 +94,11 @@ def cube_root(call: Call, x: Ref) -> Ref:
 @lowers("exp2")
 def exp2(call: Call, x: Ref) -> Ref:
     return call.graph.op("Exp", call.graph.op("Mul", x, np.asarray(np.log(2), x.dtype)))
+
+
+@lowers("log2")
+def log2(call: Call, x: Ref) -> Ref:
+    return call.graph.op("Mul", call.graph.op("Log", x), np.asarray(1 / np.log(2), x.dtype))
 
 
 @lowers("expm1")

@@ -8,6 +8,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 from onnx import GraphProto
 
+from singax.jaxprs import scan_counts
 from singax.sonnx.exporter.equations import Aval, aval_of
 from singax.sonnx.exporter.graph import Graph, Ref, value_info
 from singax.sonnx.exporter.lowering.dtypes import is_bool
@@ -98,7 +99,7 @@ def _loop(
 def scan(call: Call, *operands: Ref) -> list[Ref]:
     """Scan over the first axis; Loop where there is nothing to scan."""
     params, program = call.params, call.equation.inner("jaxpr")
-    consts, carry = params["num_consts"], params["num_carry"]
+    consts, carry = scan_counts(call.equation.variants[0].params)
     fixed, carried, xs = operands[:consts], operands[consts : consts + carry], operands[consts + carry :]
     graph = call.graph
     inner = Graph(graph.session, graph)
