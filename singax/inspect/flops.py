@@ -16,18 +16,20 @@ import jax
 import numpy as np
 
 
-def _names(text: str) -> frozenset[str]:
+def names(text: str) -> frozenset[str]:
+    """A set of the words of a text."""
     return frozenset(text.split())
 
 
-ELEMENTWISE = _names(
+ELEMENTWISE = names(
     "add sub mul div rem neg abs sign max min pow integer_pow square sqrt rsqrt cbrt exp exp2 log log1p expm1 sin cos "
     "tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh logistic erf erfc erf_inv lgamma digamma igamma igammac "
-    "bessel_i0e bessel_i1e floor ceil round clamp add_any nextafter regularized_incomplete_beta polygamma zeta"
+    "bessel_i0e bessel_i1e floor ceil round clamp add_any nextafter regularized_incomplete_beta polygamma zeta "
+    "log2 one_minus_square polynomial"
 )
-REDUCTIONS = _names("reduce_sum reduce_max reduce_min reduce_prod cumsum cumprod cummax cummin cumlogsumexp")
-_SCATTERS = _names("scatter-add scatter_add scatter-mul scatter_mul scatter-sub scatter_sub")
-MOVING = _names(
+REDUCTIONS = names("reduce_sum reduce_max reduce_min reduce_prod cumsum cumprod cummax cummin cumlogsumexp")
+_SCATTERS = names("scatter-add scatter_add scatter-mul scatter_mul scatter-sub scatter_sub")
+MOVING = names(
     "reshape broadcast_in_dim transpose slice dynamic_slice dynamic_update_slice gather scatter concatenate pad rev "
     "squeeze expand_dims iota select_n convert_element_type bitcast_convert_type copy copy_p eq ne lt le gt ge and or "
     "not xor is_finite stop_gradient argmax argmin sort top_k reduce_and reduce_or reduce_xor shift_left "
@@ -66,6 +68,8 @@ def own_flops(equation: Any) -> Flops:
         return Flops(products=2.0 * _PRODUCTS[name](equation))
     if name in MOVING or out is None or not _is_inexact(out):
         return Flops() if name in MOVING | ELEMENTWISE | REDUCTIONS | _SCATTERS else _unknown(name)
+    if name == "polynomial":  # of x with its coefficients, by Horner's rule
+        return Flops(others=2 * (len(equation.invars) - 2) * _size(out))
     if name in ELEMENTWISE:
         return Flops(others=_size(out))
     if name in REDUCTIONS:

@@ -6,7 +6,7 @@ The rule, after what XLA does on CPUs:
   take no memory, and what they read stays until those readers have run.
 - `dot_general`, convolutions, reductions, loops and the like read arrays in memory: what is fused is written out for
   them, once for each layout (a convolution has layouts of its own). So are results of costly functions (exp, tanh …)
-  with several readers.
+  with several readers, unless those are computed in one go.
 - A parameter that a matrix product reads is copied first, since the new value takes its place.
 - An operation runs as soon as what it reads is there, and a value goes when its last reader has run. Gradients go when
   their parameter is updated, which happens at once.
@@ -22,11 +22,9 @@ from typing import Any
 
 from singax.inspect.counting import inner_jaxprs
 from singax.inspect.flat import LOOPS, Flat, Operation
-from singax.inspect.flops import ELEMENTWISE, MOVING
+from singax.inspect.flops import ELEMENTWISE, MOVING, names
 
-_COSTLY = frozenset(
-    {"exp", "exp2", "log", "log1p", "expm1", "tanh", "logistic", "erf", "erf_inv", "pow", "sin", "cos", "sqrt", "rsqrt"}
-)
+_COSTLY = names("exp exp2 log log2 log1p expm1 tanh logistic erf erf_inv pow sin cos sqrt rsqrt")
 _WRITTEN = frozenset({"gather", "concatenate", "random_bits", "threefry2x32", "sort", "top_k", "argmax", "argmin"})
 _SAME_BYTES = frozenset({"reshape", "squeeze", "expand_dims", "copy", "stop_gradient", "optimization_barrier", "name"})
 _BROADCASTS = frozenset({"broadcast_in_dim", "iota"})
@@ -59,7 +57,7 @@ class Liveness:
         self._alias: dict[int, int] = {}
         self._written: dict[Hashable, int] = {}
         self._inside: list[tuple[int, int]] = []
-        self._readers: dict[int, int] = {}
+        self._readers: dict[int, list[Operation]] = {}
         self._place()
 
     def peak(self) -> int:
@@ -82,7 +80,7 @@ class Liveness:
         operations = needed(self._flat, self._results)
         for operation in operations:
             for value in operation.inputs:
-                self._readers[value] = self._readers.get(value, 0) + 1
+                self._readers.setdefault(value, []).append(operation)
         for operation in operations:
             self._add(operation)
         end = max((buffer.written for buffer in self._buffers), default=0)
@@ -114,18 +112,28 @@ class Liveness:
 
     def _fuse(self, operation: Operation, costly: bool) -> None:
         result, roots = operation.results[0], self._roots_of(operation.inputs)
-        if costly and self._readers.get(result, 0) > 1:
-            self._roots[result] = frozenset((self._new(self._flat.sizes[result], roots),))
+        if costly and len({id(self._fused_into(reader)) for reader in self._readers.get(result, ())}) > 1:
+            self._written[result, None] = self._new(self._flat.sizes[result], roots)
+            self._roots[result] = frozenset((self._written[result, None],))
         else:
             for value in operation.results:
                 self._roots[value] = roots
+
+    def _fused_into(self, operation: Operation) -> Operation:
+        """The last of the operations that compute in one go from here on: each has the next one as its only reader."""
+        while operation.equation.primitive.name in _FUSED:
+            readers = self._readers.get(operation.results[0], ())
+            if len(readers) != 1 or operation.results[0] in self._results:
+                break
+            operation = readers[0]
+        return operation
 
     def _run(self, operation: Operation, read: Roots) -> None:
         """An operation that writes its results to memory."""
         body = max(map(body_peak, inner_jaxprs(operation.equation)), default=0) if self._is_loop(operation) else 0
         step = self._step_after(read)
         for value in operation.results:
-            size = 0 if self._readers.get(value, 0) == 0 and value not in self._results else self._flat.sizes[value]
+            size = 0 if value not in self._readers and value not in self._results else self._flat.sizes[value]
             self._buffers.append(Buffer(size, step, step))
             self._roots[value] = frozenset((len(self._buffers) - 1,))
         self._mark(read, step)
