@@ -161,7 +161,7 @@ def test_lengths_beyond_the_steps_and_of_zero() -> None:
     x, W, R, b, h, c = arrays("lstm", "forward").values()
     every, last, _ = ops.lstm(x, W, R, b, np.array([9, 5, 0]), h, c)
     full, _, _ = ops.lstm(x, W, R, b, None, h, c)
-    np.testing.assert_array_equal(every[:, :, :2], full[:, :, :2])
+    np.testing.assert_allclose(every[:, :, :2], full[:, :, :2], rtol=1e-6, atol=1e-7)  # two programs round differently
     np.testing.assert_array_equal(every[:, :, 2], 0)
     np.testing.assert_array_equal(last[:, 2], h[:, 2])
 
