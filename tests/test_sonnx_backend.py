@@ -35,6 +35,11 @@ LOGITS = {"real/test_squeezenet": "r65"}
 the last bit decides everything, and XLA rounds the last columns of a matrix product otherwise than the others."""
 
 
+ROUNDED = {f"node/test_dft_inverse{form}": 2e-6 for form in ("", "_opset19")}
+"""Cases whose expected values are themselves off by rounding, and by how much: those of the inverse DFT, which NumPy
+computed in float32, by 1.5e-6 (1.9e-7 where the exact value is 0), and the case allows 1e-7."""
+
+
 @functools.cache
 def cases() -> dict[str, Any]:
     """Name → case, for all kinds."""
@@ -116,11 +121,15 @@ def _assert_same_arrays(ours: np.ndarray, theirs: np.ndarray, rtol: float, atol:
     np.testing.assert_allclose(ours.astype(wide), theirs.astype(wide), rtol=rtol, atol=atol)
 
 
+def _name(case: Any) -> str:
+    return f"{case.kind}/{case.name}"
+
+
 def run(case: Any) -> None:
     """Raise unless the case passes."""
     rep = prepare(_source(case))
     for inputs, outputs in data_sets(case):
-        assert_same(rep.run(list(inputs)), list(outputs), case.rtol, case.atol)
+        assert_same(rep.run(list(inputs)), list(outputs), case.rtol, ROUNDED.get(_name(case), case.atol))
 
 
 def test_no_case_is_left_out() -> None:
