@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Hashable
 from typing import Any
@@ -28,9 +29,9 @@ class Likeness:
         self._open: set[int] = set()
         self._counts = Counter(self.signature(layer) for _, layer in tree.layers(root))
 
-    def repeats(self, layer: Branch) -> bool:
-        """Whether another layer of the model is like this one."""
-        return self._counts.get(self._signatures.get(id(layer)), 0) > 1
+    def count(self, layer: Branch) -> int:
+        """How many layers of the model are like this one, itself included; 0 for one that came later."""
+        return self._counts.get(self._signatures.get(id(layer)), 0)
 
     def signature(self, layer: Branch) -> Hashable:
         """Equal for layers that are alike."""
@@ -57,6 +58,8 @@ class Likeness:
             return type(value), *map(self._setting, value)
         if isinstance(value, dict):
             return dict, *((self._setting(key), self._setting(item)) for key, item in value.items())
+        if is_frozen(value):
+            return type(value), *(self._setting(getattr(value, field.name)) for field in dataclasses.fields(value))
         return self._member(value)
 
     def _members(self, layer: Branch) -> list[Hashable]:
@@ -70,3 +73,8 @@ class Likeness:
             shape = None if isinstance(held, Unfilled) else held.shape
             return shape, value.dtype, value.stores_grad, value.requires_grad
         return "same", id(value)
+
+
+def is_frozen(value: Any) -> bool:
+    """Whether it is an instance of a dataclass whose fields are settled."""
+    return getattr(getattr(type(value), "__dataclass_params__", None), "frozen", False)

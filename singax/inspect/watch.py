@@ -50,8 +50,8 @@ class Watch:
         self.updates: list[Update] = []
         self.gradients: list[Any] = []
         self._borrowed = borrowed
-        self._likeness = Likeness(module)
-        self._once, self._builder = TraceOnce(self._likeness), BuildOnce(self._likeness)
+        likeness = Likeness(module)
+        self._once, self._builder = TraceOnce(likeness), BuildOnce(likeness)
         self._bases: list[int] = []  # the numbers of the layers in progress whose trace may serve others
 
     def layer(self, layer: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -62,7 +62,7 @@ class Watch:
         number = self.numbers.get(id(layer))
         if number is None:
             return function(layer, *args, **kwargs)
-        place, opens = len(self.calls), self._likeness.repeats(layer)
+        place, opens = len(self.calls), self._once.shares(layer)
         self.calls.append(LayerCall(number, shapes(_arguments(args, kwargs))))
         run = functools.partial(self._with_base, number, function) if opens else function
         with jax.named_scope(scope_name(number, self._bases[-1] if self._bases else None, opens)):
