@@ -16,9 +16,16 @@ from models import MLP, Trained, assert_equal_states, assert_no_tracers, blobs, 
 import singax as sx
 from singax import layer
 from singax.errors import ArgumentError, NameMismatchError, ShapeError
+from singax.inspect import alike, once
 from singax.recipes import Constant
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+@pytest.fixture(autouse=True)
+def sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two layers alike share a trace."""
+    monkeypatch.setattr(once, "WORTH_A_TRACE", 2)
 
 
 def test_the_report_of_a_step() -> None:
@@ -214,6 +221,25 @@ def test_layers_that_are_alike_have_the_numbers_of_layers_that_are_not() -> None
             inner.number = number
     first, second = (net.dry_run(floats(4, 16), integers(4)) for net in (alike, unlike))
     assert first.found == second.found
+
+
+def test_kernels_with_equal_settings_are_alike() -> None:
+    first, second, third = layer.Conv2d(4, 3, padding=1), layer.Conv2d(4, 3, padding=1), layer.Conv2d(4, 3)
+    counts = alike.Likeness(layer.Sequential(first, second, third))
+    assert [counts.count(each) for each in (first, second, third)] == [2, 2, 1]
+
+
+def test_searching_is_counted_by_what_jax_makes_of_it() -> None:
+    class Searching(Trained):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = layer.Linear(3)
+
+        def forward(self, x: Any) -> Any:
+            bins = jnp.searchsorted(jnp.linspace(-1, 1, 9), jax.lax.stop_gradient(x))
+            return self.fc(x + bins)
+
+    assert "call_hi_primitive" not in Searching().dry_run(floats(4, 5), integers(4)).unknown
 
 
 def test_a_layer_that_is_called_twice_and_one_that_is_shared() -> None:

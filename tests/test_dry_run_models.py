@@ -14,6 +14,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 import singax as sx
 from singax import layer, opt
+from singax.inspect import once
+
+
+@pytest.fixture(autouse=True)
+def sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two layers alike share a trace."""
+    monkeypatch.setattr(once, "WORTH_A_TRACE", 2)
 
 
 class Signs(opt.Optimizer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 import xml.etree.ElementTree as ElementTree
@@ -73,6 +74,18 @@ def test_layers_stand_at_the_same_place_with_and_without_inputs() -> None:
     known, unknown = small_gpt().summary(integers(2, 16)), small_gpt().summary()
     assert {(row.path, row.name, row.depth) for row in unknown.rows} <= {(r.path, r.name, r.depth) for r in known.rows}
     assert unknown["blocks.1"].name == "blocks.1"
+
+
+def test_a_narrow_terminal_cuts_nothing() -> None:
+    console = pytest.importorskip("rich.console").Console(width=90, record=True, file=io.StringIO())
+    summary = small_gpt().summary(integers(2, 16))
+    console.print(summary, small_gpt().dry_run(integers(2, 16), integers(32)))
+    shown = console.export_text()
+    assert "…" not in shown
+    numbers = [cell for row in summary._shown() for cell in row[2:] if cell]
+    assert len(numbers) > 20
+    assert all(number in shown for number in numbers)
+    assert "peak" in shown
 
 
 def test_depth_and_neighbours_that_are_alike() -> None:
@@ -190,7 +203,7 @@ def test_the_picture_has_all_layers_and_shapes(tmp_path: Any) -> None:
     graph = small_gpt().graph(integers(2, 16))
     texts = re.findall(r">([^<>]+)</text>", graph.svg())
     assert {"tokens", "positions", "blocks.0", "blocks.1", "norm", "head", "output"} <= set(texts)
-    assert "(2, 16, 128)" in texts
+    assert {"(2, 16, 128)", "(2, 16) int32"} <= set(texts)
     graph.save(tmp_path / "picture.svg", depth=2)
     assert "blocks.1.attention" in (tmp_path / "picture.svg").read_text(encoding="utf-8")
 

@@ -1,11 +1,11 @@
-"""Trees with columns, as HTML that needs no script and takes its colours from the page around it."""
+"""Trees with columns: as HTML that needs no script and takes its colours from the page around it, and for terminals."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 _STYLE = """<style>
 .singax{font:13px/1.5 ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;color:inherit;overflow-x:auto}
@@ -46,6 +46,23 @@ def length_of(rows: Sequence[Nested], place: int) -> int:
     while end < len(rows) and rows[end].depth > rows[place].depth:
         end += 1
     return end - place
+
+
+def rich_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str]) -> Any:
+    """A table for terminals: the first two columns to the left, wrapped where the terminal is narrow, the others, which
+    are numbers, to the right and whole.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, title=Text(title), title_justify="left", caption_justify="left")
+    table.caption = Text("\n".join(notes)) if notes else None
+    for k, name in enumerate(head):
+        table.add_column(name, justify="left" if k < 2 else "right", no_wrap=k > 1, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
 
 
 def tree_html(title: str, head: Sequence[str], lines: Sequence[Line], notes: Sequence[str], opened: int = 2) -> str:

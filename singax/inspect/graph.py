@@ -36,7 +36,8 @@ CALL = re.compile(r"#(\d+)#")
 class GraphNode:
     """One operation. `name`: unique, the layer's path and the operation; `layer`: the path of the layer, "" for the
     model itself; `operation`: of singax, or a primitive of JAX; `inputs`: names of nodes, arguments ("x0") and
-    parameters (their paths); `shapes`: those of its results, as text; `attributes`: of an operation of singax.
+    parameters (their paths); `shapes`: those of its results, as text, with the dtype unless it is float32;
+    `attributes`: of an operation of singax.
     """
 
     name: str
@@ -64,8 +65,9 @@ class LabelledCall:
 class Graph:
     """What `Module.graph` returns: iterate over its `GraphNode`s, print it, or look at its picture.
 
-    `graph[name]` is the node of that name. `inputs` are the arguments ("x0 (4, 3) float32"), `outputs` the names of
-    what comes out. `svg(depth)` draws layers as boxes and shapes on the arrows; notebooks show it by themselves.
+    `graph[name]` is the node of that name. `inputs` are the arguments with their shapes ("x0" → "(4, 3) int32"; the
+    dtype is left out for float32), `outputs` the names of what comes out. `svg(depth)` draws layers as boxes and shapes
+    on the arrows; notebooks show it by themselves.
     """
 
     model: str
@@ -250,7 +252,8 @@ class _Reader:
 
 def _shape(var: Any) -> str:
     sizes = [_size(size) for size in getattr(var.aval, "shape", ())]
-    return "(" + ", ".join(sizes) + ("," if len(sizes) == 1 else "") + ")"
+    dtype = getattr(var.aval, "dtype", "float32")
+    return "(" + ", ".join(sizes) + ("," if len(sizes) == 1 else "") + ")" + ("" if dtype == "float32" else f" {dtype}")
 
 
 def _size(size: Any) -> str:

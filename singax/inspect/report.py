@@ -11,7 +11,7 @@ from singax.errors import ArgumentError
 from singax.inspect import budget
 from singax.inspect.measure import LayerRow, Measured, Memory
 from singax.inspect.quantity import Quantity
-from singax.inspect.table import page, text
+from singax.inspect.table import page, table, text
 from singax.inspect.xla import XlaMemory
 from singax.ops.checks import check_whole
 
@@ -120,6 +120,9 @@ class DryRun:
 
     def __str__(self) -> str:
         return text(self)
+
+    def __rich__(self) -> Any:
+        return table(self)
 
     def _repr_html_(self) -> str:
         return page(self)

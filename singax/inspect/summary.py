@@ -9,7 +9,7 @@ from typing import Any
 
 from singax.arguments import as_placeholders
 from singax.dtypes import nbytes
-from singax.inspect.display import Line, tree_html
+from singax.inspect.display import Line, rich_table, tree_html
 from singax.inspect.dry import dry_run
 from singax.inspect.placed import Placed, placed
 from singax.inspect.quantity import bytes_text, count_text, described
@@ -59,17 +59,7 @@ class Summary:
         return [_cells(row, times) for row, times in collapsed(shown)]
 
     def __rich__(self) -> Any:
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=box.SIMPLE_HEAD, title=self.model, title_justify="left", caption_justify="left")
-        table.caption = Text("\n".join(self.notes)) if self.notes else None
-        for k, name in enumerate(_HEAD):
-            table.add_column(name, justify="left" if k < 2 else "right", no_wrap=True)
-        for row in self._shown():
-            table.add_row(*map(Text, row))
-        return table
+        return rich_table(self.model, _HEAD, self._shown(), self.notes)
 
     def __str__(self) -> str:
         try:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from singax.inspect.display import Line, Nested, length_of, tree_html
+from singax.inspect.display import Line, Nested, length_of, rich_table, tree_html
 from singax.inspect.measure import LayerRow
 from singax.inspect.quantity import bytes_text, count_text, described
 
@@ -22,6 +22,12 @@ def text(report: DryRun) -> str:
     title = _title(report)
     rows = [_cells(row, times) for row, times in collapsed(report.layers)]
     return "\n".join([title, "", *aligned([_HEAD, *rows]), "", *_totals(report)])
+
+
+def table(report: DryRun) -> Any:
+    """The whole report for a terminal, by rich."""
+    rows = [_cells(row, times) for row, times in collapsed(report.layers)]
+    return rich_table(_title(report), _HEAD, rows, _totals(report))
 
 
 def page(report: DryRun) -> str:
