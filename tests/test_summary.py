@@ -61,6 +61,8 @@ def test_frozen_parameters_are_counted() -> None:
     rows = model.summary()
     assert (rows["first"].frozen, rows["head"].frozen, rows.rows[0].frozen) == (48, 0, 48)
     assert "48 of them frozen" in str(rows)
+    with pytest.raises(ArgumentError, match=r"no layer 'second'; layers: loss, first, head"):
+        rows["second"]
 
 
 def test_without_inputs_what_is_known_is_shown() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from singax.errors import ArgumentError
 from singax.layer import tree
 from singax.module import Module
 
@@ -54,3 +56,14 @@ def _ranges(layers: list[Any]) -> list[tuple[int, int]]:
     for number in range(len(layers) - 1, 0, -1):
         ends[parents[number]] = max(ends[parents[number]], ends[number])
     return list(zip(parents, ends, strict=True))
+
+
+Row = TypeVar("Row")
+
+
+def row_at(rows: Sequence[Row], path: str) -> Row:
+    """The row of the layer with this path. Raises `ArgumentError`, which names the paths that there are, otherwise."""
+    found = {row.path: row for row in rows}  # type: ignore[attr-defined]
+    if path not in found:
+        raise ArgumentError(f"there is no layer {path!r}; layers: {', '.join(filter(None, found)) or 'none'}")
+    return found[path]

@@ -21,6 +21,7 @@ from singax.functional import settled, step_function
 from singax.inspect.display import Line, tree_html
 from singax.inspect.graph import CALL, LabelledCall, Labels
 from singax.inspect.hlo import Instructions
+from singax.inspect.placed import row_at
 from singax.inspect.table import aligned
 from singax.inspect.watch import watching
 from singax.layer import tree
@@ -69,7 +70,7 @@ class Profile:
     folder: str | None
 
     def __getitem__(self, path: str) -> ProfileRow:
-        return {row.path: row for row in self.rows}[path]
+        return row_at(self.rows, path)
 
     def _cells(self, forward: float, backward: float) -> tuple[str, ...]:
         share = (forward + backward) / self.busy if self.busy else 0.0

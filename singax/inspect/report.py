@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from singax.errors import ArgumentError
 from singax.inspect import budget
 from singax.inspect.measure import LayerRow, Measured, Memory
+from singax.inspect.placed import row_at
 from singax.inspect.quantity import Quantity
 from singax.inspect.table import page, table, text
 from singax.inspect.xla import XlaMemory
@@ -90,10 +90,7 @@ class DryRun:
 
     def __getitem__(self, path: str) -> LayerRow:
         """The row of the layer with this path. Raises `ArgumentError` if there is none."""
-        for row in self.layers:
-            if row.path == path:
-                return row
-        raise ArgumentError(f"there is no layer {path!r}; layers: {', '.join(row.path for row in self.layers[1:])}")
+        return row_at(self.layers, path)
 
     def at(self, batch: int) -> DryRun:
         """The report for another size of the batch (of N)."""

@@ -11,7 +11,7 @@ from singax.arguments import as_placeholders
 from singax.dtypes import nbytes
 from singax.inspect.display import Line, rich_table, tree_html
 from singax.inspect.dry import dry_run
-from singax.inspect.placed import Placed, placed
+from singax.inspect.placed import Placed, placed, row_at
 from singax.inspect.quantity import bytes_text, count_text, described
 from singax.inspect.table import aligned, collapsed
 from singax.layer import tree
@@ -51,7 +51,7 @@ class Summary:
     depth: int | None = None
 
     def __getitem__(self, path: str) -> SummaryRow:
-        return {row.path: row for row in self.rows}[path]
+        return row_at(self.rows, path)
 
     def _shown(self) -> list[tuple[str, ...]]:
         """The cells of the rows that are shown: of neighbours that are alike, the first."""
