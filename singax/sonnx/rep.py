@@ -236,7 +236,8 @@ def prepare(
 
     **Args**
       device: where the weights are and the programs run: "CPU", "CUDA:0", a `Device` … (default: JAX's choice).
-      most_trips: the largest number of iterations of a Loop (default: any).
+      most_trips: the largest number of iterations of a Loop (default: any; Ctrl-C ends an endless one, on CPUs a
+        compiled one too).
       limits: how large the file and its parts may be, and in `run_bytes` what its values may take.
       check_indices: whether indices, lengths and divisors that come from data are watched, so that `run` raises for
         one that does not fit; else what is gathered from out of range is NaN, or an extreme integer, and an integer

@@ -49,7 +49,10 @@ class Evaluator:
     `known` are values of initializers that are traced here because they are parameters: where an operator must know
     a value while tracing it takes the one from the file. `training` is the mode of Dropout and BatchNormalization;
     `most_trips` limits loops, `most_bytes` memory; `checks` watches conditions on data, if somebody judges them.
+    With `interruptible`, long compiled loops can be stopped by Ctrl-C.
     """
+
+    interruptible = False
 
     def __init__(
         self,

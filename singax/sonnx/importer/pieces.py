@@ -24,6 +24,7 @@ from singax.sonnx.importer.budget import DEFAULT_BYTES, Allowance, enough_memory
 from singax.sonnx.importer.checks import Checks
 from singax.sonnx.importer.evaluate import Evaluator, Scope
 from singax.sonnx.importer.graph import Model, Node, reads
+from singax.sonnx.importer.patience import interruptible
 from singax.sonnx.importer.prelude import Derived
 from singax.sonnx.importer.program import Program, Shared
 from singax.sonnx.importer.sources import SHAPE_ONLY, sources
@@ -104,7 +105,7 @@ class Executor:
 
     def run(self, feeds: Values, key: Any = None) -> list[Any]:
         """The outputs as NumPy arrays (lists for sequences)."""
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), interruptible():
             while True:
                 try:
                     values = self._run(feeds, key)
@@ -202,6 +203,7 @@ class Executor:
 
         def program(given: list[Any], key: Any, weights: Values, make: type[Evaluator] = Evaluator) -> Values:
             evaluator = make(self.model, key, kept, False, self.most_trips, self.most_bytes, checks)
+            evaluator.interruptible = True
             scope = Scope({**self.held, **weights, **static, **dict(zip(dynamic, given, strict=True))})
             with evaluator.reports() as report:
                 for position in range(start, stop):

@@ -21,10 +21,13 @@ from singax.sonnx.importer.budget import Growth
 from singax.sonnx.importer.checks import Condition, earlier
 from singax.sonnx.importer.evaluate import traced_array
 from singax.sonnx.importer.graph import Graph
+from singax.sonnx.importer.patience import patient_while
 from singax.sonnx.operators.geometry import affordable
 from singax.sonnx.registry import Call, NeedsHost, onnx_operator
 
 MOST_UNROLLED = 8
+MOST_UNWATCHED = 1 << 12
+"""A loop that may have more trips can be interrupted."""
 MOST_NESTED = 16
 """Bodies inside bodies in one program: Python's stack is finite, and so is XLA's."""
 
@@ -162,18 +165,24 @@ def _while(call: Call, step: Any, trips: Any, going: Any, initial: list[Any]) ->
     most = jnp.asarray(np.iinfo(np.int64).max if trips is None else trips).reshape(())
     limit = call.evaluator.most_trips
     last = most if limit is None else jnp.minimum(most, limit)
+    loop = patient_while if call.evaluator.interruptible and _may_be_long(trips, limit) else lax.while_loop
 
     def advance(state: Any) -> Any:
         going, carried, _, report = step(*state)
         return state[0] + 1, going, carried, report
 
     state = (jnp.zeros((), np.int64), jnp.asarray(going), initial, _no_report(call))
-    trip, still, carried, report = lax.while_loop(lambda s: s[1] & (s[0] < last), advance, state)
+    trip, still, carried, report = loop(lambda s: s[1] & (s[0] < last), advance, state)
     _take_in(call, report)
     if limit is not None and call.evaluator.checks is not None:
         wanted = Condition(call.node.where, "trips", f"at most {limit} (most_trips)")
         call.evaluator.checks.add(wanted, still & (trip < most), trip + 1)
     return tuple(carried)
+
+
+def _may_be_long(trips: Any, limit: int | None) -> bool:
+    known = [int(np.asarray(n).reshape(())) for n in (trips, limit) if n is not None and not traced(n)]
+    return min(known, default=MOST_UNWATCHED + 1) > MOST_UNWATCHED
 
 
 def _no_report(call: Call) -> Any:
