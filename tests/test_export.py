@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +12,11 @@ import numpy as np
 import onnx
 import pytest
 from export_cases import assert_same, check, expected, normal, referred, run
+from google.protobuf.message import EncodeError
 
 import singax as sx
 from singax.errors import ArgumentError, ExportError
+from singax.sonnx.exporter import export
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "examples"))
 
@@ -180,3 +183,25 @@ def test_a_forward_that_wants_its_own_batch_size_says_so() -> None:
     assert_same([np.full((4, 3), 2, np.float32)], run(made, [np.ones((4, 3), np.float32)]))
     with pytest.raises(ArgumentError, match="opset"):
         sx.sonnx.to_onnx(net, [np.ones((4, 3), np.float32)], opset=9)
+
+
+def test_what_no_single_message_holds_is_checked_without_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = CNN()
+    net.compile([sx.Placeholder((2, 1, 28, 28))], is_train=False)
+    sizes: list[int] = []
+    real = onnx.checker.check_model
+    monkeypatch.setattr(onnx.checker, "check_model", lambda m, **how: (sizes.append(m.ByteSize()), real(m, **how)))
+    whole = sx.sonnx.to_onnx(net, [sx.Placeholder((2, 1, 28, 28))])
+    parameters = sum(np.asarray(tensor.data).nbytes for tensor in net.get_params().values())
+    monkeypatch.setattr(export, "LARGEST", 2 * parameters - 2)
+    assert sx.sonnx.to_onnx(net, [sx.Placeholder((2, 1, 28, 28))]) == whole
+    assert sizes[0] > parameters > 10 * sizes[1]
+
+
+def test_constants_that_no_message_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise EncodeError("Failed to serialize proto")
+
+    monkeypatch.setattr(onnx.checker, "check_model", refuse)
+    with pytest.raises(ExportError, match="more than 2147483647 bytes of constants"):
+        sx.sonnx.to_onnx(lambda x: x + 1, [sx.Placeholder((2, 3))])

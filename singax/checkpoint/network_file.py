@@ -17,10 +17,8 @@ from onnx import ModelProto, TensorProto, helper
 from singax.checkpoint.wire import Wire
 from singax.dtypes import nbytes
 from singax.errors import ExportError
+from singax.sonnx.exporter.export import LARGEST
 from singax.sonnx.exporter.skeleton import Skeleton
-
-LARGEST = (1 << 31) - 1
-"""Bytes that a protobuf message may have."""
 
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9  # in ModelProto, GraphProto, TensorProto
 

@@ -9,8 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 import onnx
+from google.protobuf.message import EncodeError
 from onnx import helper, numpy_helper
 
+from singax.dtypes import nbytes
 from singax.errors import ArgumentError, ExportError
 from singax.layer import build
 from singax.layer.base import Layer
@@ -27,6 +29,8 @@ from singax.sonnx.exporter.walk import Walker
 
 OLDEST_OPSET = 13
 DEFAULT_OPSET = 17
+LARGEST = (1 << 31) - 1
+"""Bytes that a protobuf message may have."""
 
 
 def to_onnx(
@@ -60,7 +64,8 @@ def to_onnx(
       input_names, output_names: default: those of the parameters of `forward`, and "output" or "output_<n>".
       metadata: further entries of the model's metadata; model_version: a number of your own.
 
-    Parameters are initializers under their paths, nodes have the paths of their layers.
+    Parameters are initializers under their paths, nodes have the paths of their layers. A model of more than 2 GiB is
+    written by `onnx.save(made, path, save_as_external_data=True)`, since no single file may be that large.
 
     **Raises** `ExportError`, which names everything that cannot be exported.
 
@@ -79,8 +84,23 @@ def to_onnx(
     made = exported(model, given, opset, output_names, functions)
     helper.set_model_props(made, {**(metadata or {})})
     made.model_version = model_version
-    onnx.checker.check_model(made, full_check=True)
+    large = weight_bytes(made) > LARGEST // 2
+    check(exported(model, given, opset, output_names, functions, weights=False) if large else made)
     return made
+
+
+def weight_bytes(model: onnx.ModelProto) -> int:
+    """The bytes of all initializers."""
+    sizes = ((tensor.dims, helper.tensor_dtype_to_np_dtype(tensor.data_type)) for tensor in model.graph.initializer)
+    return sum(nbytes(tuple(dims), dtype) for dims, dtype in sizes)
+
+
+def check(model: onnx.ModelProto) -> None:
+    """onnx's own check, with shape inference. It reads the model as one message."""
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except EncodeError as error:
+        raise ExportError(f"the model has more than {LARGEST} bytes of constants besides its parameters") from error
 
 
 def exported(
@@ -181,16 +201,18 @@ def _assembled(
     read = {name for node in nodes for name in reads(node)} | set(names)
     values = {path: tensor for path, tensor in values.items() if path in read}
     open_ = [] if weights else [value_info(path, tensor.shape, tensor.dtype) for path, tensor in values.items()]
-    tensors = [_tensor(path, tensor.data) for path, tensor in values.items()] if weights else []
-    tensors += [_tensor(name, value) for name, value in session.initializers.items() if name in read]
+    tensors: dict[str, Any] = {path: tensor.data for path, tensor in values.items()} if weights else {}
+    tensors.update((name, value) for name, value in session.initializers.items() if name in read)
     made = helper.make_graph(
         nodes,
         type(model).__name__ if isinstance(model, Layer) else getattr(model, "__name__", "function"),
         [value_info(one.name, one.shape, one.dtype) for one in given.inputs] + open_,
         [value_info(name, _shown(aval.shape, capture.symbols), aval.dtype) for name, aval in outputs],
-        tensors,
     )
-    return _model(made, structure, session.opset)
+    whole = _model(made, structure, session.opset)
+    for name, value in tensors.items():  # one by one: protobuf copies no message of 2 GiB
+        whole.graph.initializer.add().CopyFrom(_tensor(name, value))
+    return whole
 
 
 def _model(graph: onnx.GraphProto, structure: Structure, opset: int) -> onnx.ModelProto:

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto, ValueInfoProto
 
-from singax.sonnx.exporter.export import DEFAULT_OPSET, exported, own_function
+from singax.sonnx.exporter.export import DEFAULT_OPSET, check, exported, own_function
 from singax.sonnx.exporter.inputs import arguments
 
 
@@ -29,7 +29,7 @@ def skeleton(model: Any, inputs: Sequence[Any], dynamic_batch: bool) -> Skeleton
     """
     given = arguments(own_function(model), inputs, dynamic_batch, None, None)
     made = exported(model, given, DEFAULT_OPSET, weights=False)
-    onnx.checker.check_model(made, full_check=True)
+    check(made)
     count = len(given.inputs)
     parameters = tuple(_emptied(info) for info in made.graph.input[count:])
     del made.graph.input[count:]
