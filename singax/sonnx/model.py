@@ -54,7 +54,8 @@ class SONNXModel(Module):
 
     Indices that come from data cannot raise inside a program that trains: what is gathered from out of range is NaN,
     or an extreme integer; what is scattered there is dropped; an integer divided by 0 is whatever XLA makes of it (−1).
-    `prepare` raises for them.
+    `prepare` raises for them. Nor can Ctrl-C end a compiled Loop that runs forever: try a file that nobody trusts with
+    `prepare`, which it ends.
 
     **Raises** `ModelFileError` for a file that is broken, hostile or not supported; for a node that no compiled program
     can hold, when it is met; and for 64-bit floats, or integers beyond 32 bits, unless JAX's x64 is on.
