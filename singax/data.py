@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from singax.checked import integer
 from singax.errors import ArgumentError, DataError, ShapeError
 
 Batch = tuple[np.ndarray, Any]
@@ -72,8 +73,7 @@ class ImageBatchIter:
         start_method: str | None = None,
     ) -> None:
         for name, value in (("batch_size", batch_size), ("capacity", capacity), ("num_workers", num_workers)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ArgumentError(f"{name} must be an integer from 1 up. Received: {value!r}")
+            integer(name, value, 1)
         self.samples = _listed(img_list_file, delimiter, image_folder)
         self.num_samples = len(self.samples)
         if num_workers > self.num_samples:

@@ -262,7 +262,7 @@ def test_errors_name_what_is_wrong() -> None:
     net = MLP()
     with pytest.raises(NameMismatchError, match=r"no step named 'fit'.*forward, train_one_batch"):
         net.dry_run(floats(4, 5), method="fit")
-    with pytest.raises(ArgumentError, match="batch is an integer from 1"):
+    with pytest.raises(ArgumentError, match="batch must be an integer from 1 up"):
         net.dry_run(floats(4, 5), integers(4), batch=0)
     with pytest.raises(ArgumentError, match="give the batch"):
         net.dry_run(floats(None, 5), integers(None), xla=True)

@@ -127,6 +127,14 @@ def test_none_where_a_size_is_needed() -> None:
         net(sx.Placeholder((None, 5), name="x"), np.zeros(3, np.int32))
 
 
+def test_infer_shape_of_what_is_left_out_and_of_what_is_no_shape() -> None:
+    attend = sx.layer.MultiHeadAttention(2)
+    assert attend.infer_shape((3, 5, 8), None, None) == attend.infer_shape((3, 5, 8)) == (3, 5, 8)
+    for wrong in ("3, 5, 8", 8, {3, 5}):
+        with pytest.raises(sx.errors.ArgumentError, match="infer_shape takes tuples of sizes"):
+            attend.infer_shape(wrong)
+
+
 def test_infer_shape_with_unknown_sizes() -> None:
     assert layer.Linear(4).infer_shape((None, 5)) == (None, 4)
     assert layer.Linear(4).infer_shape((2, None, 5)) == (2, None, 4)

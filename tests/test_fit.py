@@ -369,7 +369,7 @@ def _endless() -> Iterator[Any]:
         ([], {}, "no batches"),
         (batches(), {"validation": []}, "validation data has no batches"),
         (_endless(), {"epochs": 2}, "read only once"),
-        (batches(), {"epochs": -1}, "epochs is an integer"),
+        (batches(), {"epochs": -1}, "epochs must be an integer"),
         (batches(), {"last": "keep"}, "last is one of"),
         (batches(), {"steps_per_call": 0}, "steps_per_call"),
         (batches(), {"callbacks": [print]}, "callbacks are instances"),

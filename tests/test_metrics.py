@@ -341,13 +341,13 @@ def test_no_gradient_flows_through_a_metric() -> None:
 
 
 WRONG: list[tuple[Callable[[], Any], type[SingaxError], str]] = [
-    (lambda: metric.TopKAccuracy(0), ArgumentError, "k must be an integer of at least 1. Received: 0"),
+    (lambda: metric.TopKAccuracy(0), ArgumentError, "k must be an integer from 1 up. Received: 0"),
     (lambda: metric.TopKAccuracy(9).update(SCORES[0], IDS[0]), ShapeError, "at least k = 9 classes. Received: 4"),
     (lambda: metric.ConfusionMatrix(2.0), ArgumentError, "classes must be an integer"),  # type: ignore[arg-type]
     (lambda: metric.ConfusionMatrix(2, normalize="rows"), ArgumentError, "normalize among .* Received: 'rows'"),
     (lambda: metric.F1(3), ArgumentError, 'average "binary" goes with 2 classes.* Received: 3'),
     (lambda: metric.F1(3, "all"), ArgumentError, "average among .* Received: 'all'"),
-    (lambda: metric.AUC(bins=1), ArgumentError, "bins must be an integer of at least 2. Received: 1"),
+    (lambda: metric.AUC(bins=1), ArgumentError, "bins must be an integer from 2 up. Received: 1"),
     (lambda: metric.Accuracy().update(SCORES[0], IDS[0][:5]), ShapeError, r"Received: \(16, 4\) and \(5,\)"),
     (lambda: metric.Accuracy().update(SCORES[0][:, :1], IDS[0]), ShapeError, "or a threshold. Received"),
     (lambda: metric.Accuracy().update(SCORES[0][:, 0], IDS[0]), ShapeError, "Received"),

@@ -65,7 +65,7 @@ def test_layers_inside_a_loop_are_counted_once() -> None:
 
 
 def test_what_it_refuses(model: sx.Module) -> None:
-    with pytest.raises(ArgumentError, match="steps is an integer"):
+    with pytest.raises(ArgumentError, match="steps must be an integer"):
         model.profile(IMAGES, LABELS, steps=0)
     with pytest.raises(NameMismatchError, match="no step named"):
         model.profile(IMAGES, LABELS, method="nothing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from singax.errors import ArgumentError
+from singax.checked import integer
 from singax.inspect.measure import Memory
 from singax.inspect.quantity import bytes_text, parsed_bytes
 
@@ -54,9 +54,8 @@ def fit(report: DryRun, memory: Any, batch: int | None) -> Fit:
             known[n] = report.again(n).memory
         return int(known[n].peak)  # type: ignore[arg-type]
 
-    asked = batch if batch is not None else report.batch if report.batch is not None else 1
-    if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
-        raise ArgumentError(f"batch is an integer from 1. Received: {batch!r}")
+    given = batch if batch is not None else report.batch
+    asked = 1 if given is None else integer("batch", given, 1)
     peak = at(asked)
     largest = _largest(at, limit, asked)
     return Fit(limit, asked, peak, largest, at(largest) if largest else 0, known[asked])

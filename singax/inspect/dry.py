@@ -13,6 +13,7 @@ import numpy as np
 from singax import arguments
 from singax.arguments import Packed
 from singax.autograd.border import is_tensor
+from singax.checked import integer
 from singax.errors import ArgumentError, NameMismatchError, ShapeError
 from singax.inspect.abstract import abstract
 from singax.inspect.measure import Measured, kept_by, measured
@@ -118,8 +119,7 @@ def dry_run(
     xla: bool,
 ) -> DryRun:
     """See `Module.dry_run`."""
-    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int | np.integer) or batch < 1):
-        raise ArgumentError(f"batch is an integer from 1. Received: {batch!r}")
+    batch = None if batch is None else integer("batch", batch, 1)
     if xla and any(None in shape for shape in Plan(module, method, args, kwargs, precision).shapes) and batch is None:
         raise ArgumentError("xla=True compiles for one size: give the batch, since a size is None")
     plan = Plan(module, method, args, kwargs, precision)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 
 from singax import arguments
+from singax.checked import integer
 from singax.errors import StateError
 from singax.functional import settled, step_function
 from singax.inspect.display import Line, tree_html
@@ -27,7 +28,6 @@ from singax.inspect.watch import watching
 from singax.layer import tree
 from singax.mode import refuse_inside
 from singax.module import Module
-from singax.ops.checks import check_whole
 from singax.program import functionalize
 
 _NAME = "singax_profile"
@@ -107,7 +107,7 @@ def profile(
     module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], method: str, steps: int, folder: Any
 ) -> Profile:
     """See `Module.profile`."""
-    check_whole("steps", steps, 1)
+    integer("steps", steps, 1)
     refuse_inside("profile")
     compiled, values, inputs, calls = _compiled(module, args, kwargs, method)
     jax.block_until_ready(compiled(values, inputs))

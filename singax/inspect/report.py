@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from singax.checked import integer
 from singax.inspect import budget
 from singax.inspect.measure import LayerRow, Measured, Memory
 from singax.inspect.placed import row_at
 from singax.inspect.quantity import Quantity
 from singax.inspect.table import page, table, text
 from singax.inspect.xla import XlaMemory
-from singax.ops.checks import check_whole
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class DryRun:
 
     def at(self, batch: int) -> DryRun:
         """The report for another size of the batch (of N)."""
-        check_whole("batch", batch, 1)
+        integer("batch", batch, 1)
         return dataclasses.replace(self, batch=batch, found=self.again(batch), xla=None)
 
     def fits(self, memory: Any, batch: int | None = None) -> budget.Fit:

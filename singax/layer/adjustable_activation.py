@@ -7,9 +7,9 @@ from typing import Any
 import jax
 
 from singax import ops
+from singax.checked import integer, number
 from singax.errors import ArgumentError, ShapeError
 from singax.layer.base import Layer
-from singax.layer.checks import integer, number
 from singax.ops.window import check_floating
 
 

@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 
 from singax import dispatch, mode, ops
+from singax.checked import integer
 from singax.errors import ArgumentError, ShapeError, UninitializedError
 from singax.layer.attention_mask import Cache, causal_in_cache, checked_cache, extended, padding, restricted
 from singax.layer.base import Layer
 from singax.layer.dropout import Dropout
 from singax.layer.linear import Linear
-from singax.layer.position import position_numbers, positive, positive_number
+from singax.layer.position import position_numbers, positive_number
 from singax.ops.position import position_angles
 from singax.ops.window import check_floating, wide_dtype
 
@@ -78,12 +79,12 @@ class MultiHeadAttention(Layer):
         bias_init: Any = "zeros",
     ) -> None:
         super().__init__()
-        self.num_heads = positive("num_heads", num_heads)
-        self.num_kv_heads = num_heads if num_kv_heads is None else positive("num_kv_heads", num_kv_heads)
+        self.num_heads = integer("num_heads", num_heads, 1)
+        self.num_kv_heads = num_heads if num_kv_heads is None else integer("num_kv_heads", num_kv_heads, 1)
         if num_heads % self.num_kv_heads:
             raise ArgumentError(f"num_kv_heads must divide num_heads, {num_heads}. Received: {num_kv_heads!r}")
-        self.head_dim = None if head_dim is None else positive("head_dim", head_dim)
-        self.out_features = None if out_features is None else positive("out_features", out_features)
+        self.head_dim = None if head_dim is None else integer("head_dim", head_dim, 1)
+        self.out_features = None if out_features is None else integer("out_features", out_features, 1)
         self.causal, self.has_bias = bool(causal), bool(bias)
         self.dropout = Dropout(dropout)
         self.rotary, self.rotary_base = _rotary_part(rotary), positive_number("rotary_base", rotary_base)
@@ -129,7 +130,7 @@ class MultiHeadAttention(Layer):
         if self.head_dim is None and not self._initialized:
             raise UninitializedError("the size of a head is unknown: give head_dim, or call the layer with an input")
         width = self.key.out_features if self._initialized else self.num_kv_heads * (self.head_dim or 0)
-        zeros = jnp.zeros((positive("batch", batch), positive("size", size), width), dtype)
+        zeros = jnp.zeros((integer("batch", batch, 1), integer("size", size, 1), width), dtype)
         return zeros, zeros, jnp.zeros((), jnp.int32)
 
     def forward(

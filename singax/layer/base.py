@@ -167,8 +167,9 @@ class Layer(tree.Branch):
         """Output shape for input `shapes`, by tracing; nothing is allocated and the layer stays as it was.
 
         Each argument is a tuple of sizes (None: unknown; the same axis of all inputs is the same unknown), or a
-        Placeholder or array where the dtype matters, or a list of those. Returns a tuple, or what `forward` returns
-        with tuples in place of arrays; a size that depends on an unknown one is None.
+        Placeholder or array where the dtype matters, None for None, or a list of those. Returns a tuple, or what
+        `forward` returns with tuples in place of arrays; a size that depends on an unknown one is None. Raises
+        `ArgumentError` for anything else.
         """
         return build.infer_shape(self, shapes)
 

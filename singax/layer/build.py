@@ -16,7 +16,7 @@ import numpy as np
 from singax import device as devices
 from singax.autograd.border import framed, is_tensor
 from singax.autograd.recorder import unwrapped
-from singax.errors import ShapeError
+from singax.errors import ArgumentError, ShapeError
 from singax.layer import tree
 from singax.layer.inside import call_inside, generator_of, run_initialize
 from singax.layer.tree import Branch
@@ -220,4 +220,6 @@ def _placeholder(shape: Any, dtype: Any) -> Any:
         return [_placeholder(item, dtype) for item in shape]
     if isinstance(shape, tuple) and any(isinstance(item, tuple | list) for item in shape):
         return tuple(_placeholder(item, dtype) for item in shape)
-    return Tensor(shape, dtype=dtype)
+    if shape is not None and not isinstance(shape, tuple):
+        raise ArgumentError(f"infer_shape takes tuples of sizes, Placeholders, arrays and None. Received: {shape!r}")
+    return None if shape is None else Tensor(shape, dtype=dtype)

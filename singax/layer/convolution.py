@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import jax
 
 from singax import ops
+from singax.checked import integer
 from singax.errors import ArgumentError, ShapeError
 from singax.layer.base import Layer
-from singax.layer.checks import integer
 from singax.layer.window import fitted, window
 from singax.ops.window import check_spatial
 from singax.recipes import Normal

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import jax
 
 from singax import dispatch, mode, ops
+from singax.checked import number
 from singax.errors import ArgumentError
 from singax.layer.base import Layer
-from singax.layer.checks import number
 from singax.ops.window import check_channels, check_floating
 
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from singax import ops
+from singax.checked import integer
 from singax.errors import ArgumentError, ShapeError
 from singax.layer.base import Layer
-from singax.layer.checks import integer
 from singax.tensor import Placeholder
 
 

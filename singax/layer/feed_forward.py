@@ -8,11 +8,11 @@ from typing import Any
 import jax
 
 from singax import ops
+from singax.checked import integer
 from singax.errors import ArgumentError
 from singax.layer.base import Layer
 from singax.layer.dropout import Dropout
 from singax.layer.linear import Linear
-from singax.layer.position import positive
 
 Array = jax.Array
 Activation = str | Callable[[Array], Array]
@@ -50,7 +50,7 @@ class FeedForward(Layer):
         bias_init: Any = "zeros",
     ) -> None:
         super().__init__()
-        self.hidden_features = None if hidden_features is None else positive("hidden_features", hidden_features)
+        self.hidden_features = None if hidden_features is None else integer("hidden_features", hidden_features, 1)
         self.activation, self.dropout = activation, Dropout(dropout)
         _function(activation)
         self.linear_options = {"bias": bool(bias), "kernel_init": kernel_init, "bias_init": bias_init}

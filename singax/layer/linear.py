@@ -9,9 +9,9 @@ from typing import Any
 import jax
 
 from singax import ops
+from singax.checked import integer, number
 from singax.errors import ArgumentError, ShapeError
 from singax.layer.base import Layer
-from singax.layer.checks import integer, number
 from singax.recipes import Normal
 
 
@@ -41,10 +41,8 @@ class Linear(Layer):
             raise ArgumentError(
                 f"Linear takes (out) or (in, out[, bias]). Received {len(args) + 1} positional arguments"
             )
-        self.out_features = args[0] if args else out_features
+        self.out_features = integer("out_features", args[0] if args else out_features, 1)
         self.bias = args[1] if len(args) == 2 else bias
-        if not isinstance(self.out_features, int) or self.out_features < 1:
-            raise ArgumentError(f"out_features must be an integer from 1 up. Received: {self.out_features!r}")
         self.kernel_init, self.bias_init = kernel_init, bias_init
 
     def initialize(self, x: jax.Array) -> None:

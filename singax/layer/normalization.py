@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import jax
 
 from singax import mode, ops
+from singax.checked import number
 from singax.errors import ArgumentError, ShapeError
 from singax.layer.base import Layer
-from singax.layer.checks import number
 from singax.ops.window import check_floating, layout, wide_dtype
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from singax import ops
+from singax.checked import integer
 from singax.errors import ArgumentError, ShapeError
 from singax.layer.base import Layer
 from singax.layer.dropout import Dropout
@@ -78,7 +79,7 @@ class PositionalEmbedding(Layer):
 
     def __init__(self, max_length: int, dropout: float = 0.0, initializer: Any = None) -> None:
         super().__init__()
-        self.max_length, self.dropout = positive("max_length", max_length), Dropout(dropout)
+        self.max_length, self.dropout = integer("max_length", max_length, 1), Dropout(dropout)
         self.initializer = Normal(0.0, 0.02) if initializer is None else initializer
 
     def initialize(self, x: Array) -> None:
@@ -103,13 +104,6 @@ def position_numbers(T: int, start: Any, dtype: Any) -> Array:
     if start.shape or not jnp.issubdtype(start.dtype, jnp.integer):
         raise ShapeError(f"expected a start that is one integer. Received: {start.dtype}{start.shape}")
     return (numbers + start).astype(dtype)
-
-
-def positive(name: str, value: Any) -> int:
-    """`value` as an integer from 1 up."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ArgumentError(f"{name} must be an integer from 1 up. Received: {value!r}")
-    return int(value)
 
 
 def positive_number(name: str, value: Any) -> float:

@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from singax import dispatch, mode, ops
+from singax.checked import integer
 from singax.errors import ArgumentError, ShapeError
 from singax.layer.base import Layer
 from singax.ops.recurrent_checks import check_states
@@ -49,9 +49,9 @@ class RNN_Base(Layer):
     ) -> None:
         super().__init__()
         if input_size is not None:
-            check_count("input_size", input_size)
-        self.input_size, self.hidden_size = input_size, check_count("hidden_size", hidden_size)
-        self.num_layers, self.dropout = check_count("num_layers", num_layers), check_dropout(dropout)
+            integer("input_size", input_size, 1)
+        self.input_size, self.hidden_size = input_size, integer("hidden_size", hidden_size, 1)
+        self.num_layers, self.dropout = integer("num_layers", num_layers, 1), check_dropout(dropout)
         self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
 
     def step_forward(
@@ -164,13 +164,6 @@ def columns(parameters: Sequence[Tensor]) -> Array:
 def dropout_key(ratio: float, num_layers: int) -> Array | None:
     """A random key if there is something to drop between layers."""
     return dispatch.next_key() if mode.training and ratio and num_layers > 1 else None
-
-
-def check_count(name: str, value: Any) -> int:
-    """`value` if it is an integer from 1 up."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ArgumentError(f"{name} must be an integer from 1 up. Received: {value!r}")
-    return int(value)
 
 
 def check_dropout(ratio: Any) -> float:

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from singax import ops
+from singax.checked import integer
 from singax.errors import ArgumentError, ShapeError
 from singax.layer.base import Layer
-from singax.layer.recurrent_base import check_count, check_dropout, dropout_key
+from singax.layer.recurrent_base import check_dropout, dropout_key
 from singax.ops.recurrent_cudnn import CUDNN_MODES, CudnnLayout
 from singax.recipes import Uniform
 
@@ -70,8 +71,8 @@ class CudnnRNN(Layer):
     ) -> None:
         super().__init__()
         self.hidden_size, self.num_layers = (
-            check_count("hidden_size", hidden_size),
-            check_count("num_layers", num_layers),
+            integer("hidden_size", hidden_size, 1),
+            integer("num_layers", num_layers, 1),
         )
         self.rnn_mode, self.activation = _mode(rnn_mode, activation), activation
         self.dropout, self.bias, self.bidirectional = check_dropout(dropout), bool(bias), bool(bidirectional)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from singax.checked import integer
 from singax.errors import ArgumentError, DTypeError, NameMismatchError, ShapeError
 from singax.layer import tree
 from singax.layer.base import Layer
@@ -64,8 +65,7 @@ class Repeat(BuiltByForward):
 
     def __init__(self, layer: Layer | Callable[[], Layer], n: int, remat: Any = False, unroll: int | bool = 1) -> None:
         super().__init__()
-        if not _is_count(n):
-            raise ArgumentError(f"n must be an integer from 1. Received: {n!r}")
+        n = integer("n", n, 1)
         if not isinstance(unroll, bool) and not _is_count(unroll):
             raise ArgumentError(f"unroll must be True, False or an integer from 1. Received: {unroll!r}")
         self.n, self.unroll, self.remat = int(n), unroll, remat if isinstance(remat, bool) else checked_policy(remat)

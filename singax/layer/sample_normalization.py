@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from singax import ops
+from singax.checked import integer, number
 from singax.errors import ShapeError
 from singax.layer.base import Layer
-from singax.layer.checks import integer, number
 from singax.ops.window import check_floating
 
 

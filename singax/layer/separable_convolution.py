@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 
+from singax.checked import integer
 from singax.layer.base import Layer
-from singax.layer.checks import integer
 from singax.layer.convolution import Conv2d, positional
 from singax.ops.window import check_spatial
 

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 
 from singax import ops
+from singax.checked import integer, number
 from singax.errors import ShapeError
 from singax.layer.base import Layer
-from singax.layer.checks import integer, number
 from singax.layer.window import paddings
 from singax.ops.checks import one_of
 

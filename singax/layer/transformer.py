@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 
 from singax import ops
+from singax.checked import integer
 from singax.errors import ArgumentError
 from singax.layer.attention import MultiHeadAttention
 from singax.layer.attention_mask import Cache
 from singax.layer.base import Layer
 from singax.layer.dropout import Dropout
 from singax.layer.feed_forward import Activation, FeedForward
-from singax.layer.position import positive
 from singax.layer.sample_normalization import LayerNorm
 
 Array = jax.Array
@@ -198,7 +198,7 @@ class _Stack(Layer):
 
     def __init__(self, num_layers: int, *arguments: Any, final_norm: bool | None = None, **options: Any) -> None:
         super().__init__()
-        self.layers = [self.layer_class(*arguments, **options) for _ in range(positive("num_layers", num_layers))]
+        self.layers = [self.layer_class(*arguments, **options) for _ in range(integer("num_layers", num_layers, 1))]
         first = self.layers[0]
         self.norm = LayerNorm(eps=first.norm1.eps) if (first.norm_first if final_norm is None else final_norm) else None
 

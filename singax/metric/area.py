@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from singax.checked import integer
 from singax.errors import ShapeError
 from singax.metric.base import Metric
-from singax.metric.inputs import binary, whole_number
+from singax.metric.inputs import binary
 from singax.metric.sums import counted, kept, ratio, tally, weights_for
 
 Array = jax.Array
@@ -40,7 +41,7 @@ class AUC(Metric):
     """
 
     def __init__(self, bins: int = 4096, from_logits: bool = False, ignore_index: int | None = None) -> None:
-        self.bins, self.from_logits, self.ignore_index = whole_number("bins", bins, 2), bool(from_logits), ignore_index
+        self.bins, self.from_logits, self.ignore_index = integer("bins", bins, 2), bool(from_logits), ignore_index
         super().__init__(positive=(bins + 1,), negative=(bins + 1,), outside=())
 
     def increments(self, out: Array, y: Array, *, weight: Any) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from singax.checked import integer
 from singax.errors import ShapeError
 from singax.metric.base import Metric
-from singax.metric.inputs import predicted_and_right, target_ids, whole_number
+from singax.metric.inputs import predicted_and_right, target_ids
 from singax.metric.sums import counted, kept, ratio, tally, weights_for
 from singax.ops.checks import one_of
 
@@ -73,7 +74,7 @@ class TopKAccuracy(Metric):
     """
 
     def __init__(self, k: int = 5, axis: int = -1, ignore_index: int | None = None) -> None:
-        self.k, self.axis, self.ignore_index = whole_number("k", k, 1), axis, ignore_index
+        self.k, self.axis, self.ignore_index = integer("k", k, 1), axis, ignore_index
         super().__init__(right=(), count=())
 
     def increments(self, out: Array, y: Array, *, weight: Any) -> dict[str, Any]:
@@ -120,7 +121,7 @@ class ConfusionMatrix(Classification):
         threshold: float | None = None,
         ignore_index: int | None = None,
     ) -> None:
-        self.classes = whole_number("classes", classes, 1)
+        self.classes = integer("classes", classes, 1)
         one_of("ConfusionMatrix", "normalize", normalize, (None, "true", "pred", "all"))
         self.normalize = normalize
         super().__init__(axis, threshold, ignore_index, counts=(classes, classes))

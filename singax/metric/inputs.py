@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
-from singax.errors import ArgumentError, DTypeError, ShapeError
+from singax.errors import DTypeError, ShapeError
 from singax.ops.checks import normal_axis
 
 Array = jax.Array
-
-
-def whole_number(name: str, value: Any, lowest: int) -> int:
-    """`value` if it is an integer of at least `lowest`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-        raise ArgumentError(f"{name} must be an integer of at least {lowest}. Received: {value!r}")
-    return value
 
 
 def as_ids(values: Array) -> Array:

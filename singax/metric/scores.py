@@ -6,9 +6,9 @@ from typing import Any
 
 import jax
 
+from singax.checked import integer
 from singax.errors import ArgumentError
 from singax.metric.classification import Classification
-from singax.metric.inputs import whole_number
 from singax.metric.sums import ratio, tally
 from singax.ops.checks import one_of
 
@@ -49,7 +49,7 @@ class ClassScore(Classification):
         one_of(type(self).__name__, "average", average, ("binary", "macro", "weighted", "micro", None))
         if average == "binary" and classes != 2:
             raise ArgumentError(f'average "binary" goes with 2 classes: choose another. Received: {classes} classes')
-        self.classes, self.average = whole_number("classes", classes, 2), average
+        self.classes, self.average = integer("classes", classes, 2), average
         super().__init__(axis, threshold, ignore_index, hits=(classes,), predicted=(classes,), actual=(classes,))
 
     def increments(self, out: Array, y: Array, *, weight: Any) -> dict[str, Any]:

@@ -19,12 +19,6 @@ def floating(x: Any) -> Array:
     return jnp.asarray(x, jnp.result_type(x, float))
 
 
-def check_whole(name: str, value: Any, least: int) -> None:
-    """Raises `ArgumentError` unless `value` is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(f"{name} is an integer from {least}. Received: {value!r}")
-
-
 def broadcast(name: str, *arrays: Any) -> tuple[int, ...]:
     """The shape that the arrays broadcast to, by NumPy's rules."""
     shapes = [jnp.shape(a) for a in arrays]

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from singax.autograd.border import is_tensor
+from singax.checked import integer
 from singax.errors import ShapeError
-from singax.ops.checks import check_whole
 from singax.tensor import Tensor
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -38,7 +38,7 @@ class Batches:
         sizes = {array.shape[:1] for array in self.arrays}
         if len(sizes) != 1 or () in sizes:
             raise ShapeError(f"expected arrays with one first size. Received: {[a.shape for a in self.arrays]}")
-        check_whole("batch_size", batch_size, 1)
+        integer("batch_size", batch_size, 1)
         self.batch_size, self.shuffle, self.seed, self.epoch = batch_size, shuffle, seed, 0
 
     def __len__(self) -> int:

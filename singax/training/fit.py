@@ -10,11 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from singax.checked import integer
 from singax.errors import ArgumentError
 from singax.metric import Metric
 from singax.mode import refuse_inside
 from singax.module import Module
-from singax.ops.checks import check_whole
 from singax.training.batches import Arguments, arguments_of, iterated, padded, rows_of
 from singax.training.callback import Callback
 from singax.training.history import History
@@ -193,7 +193,7 @@ def fit(
 ) -> History:
     """See `Module.fit`."""
     refuse_inside("fit")
-    check_whole("epochs", epochs, 0)
+    integer("epochs", epochs, 0)
     if last not in LAST:
         raise ArgumentError(f"last is one of {', '.join(LAST)}. Received: {last!r}")
     for name, given in (("data", data), ("validation", validation)):

@@ -42,7 +42,7 @@ class Steps:
 
     def __init__(self, model: Module, per_call: int | str, pads: bool = False) -> None:
         if per_call != "auto" and (isinstance(per_call, bool) or not isinstance(per_call, int) or per_call < 1):
-            raise ArgumentError(f"steps_per_call is an integer from 1 or 'auto'. Received: {per_call!r}")
+            raise ArgumentError(f"steps_per_call must be an integer from 1 up or 'auto'. Received: {per_call!r}")
         self.model, self.pads = model, pads
         self.measuring: list[float] | None = [] if per_call == "auto" else None
         self.size: int = MEASURED if isinstance(per_call, str) else per_call

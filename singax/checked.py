@@ -1,4 +1,4 @@
-"""Checks of constructor arguments that layers share."""
+"""Numbers among the arguments of constructors and methods."""
 
 from __future__ import annotations
 
