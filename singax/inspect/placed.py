@@ -62,8 +62,12 @@ Row = TypeVar("Row")
 
 
 def row_at(rows: Sequence[Row], path: str) -> Row:
-    """The row of the layer with this path. Raises `ArgumentError`, which names the paths that there are, otherwise."""
-    found = {row.path: row for row in rows}  # type: ignore[attr-defined]
+    """The first row of the layer with this path (the block inside a `Repeat` has the path of that). Raises
+    `ArgumentError`, which names the paths that there are, if there is none.
+    """
+    found: dict[str, Row] = {}
+    for row in rows:
+        found.setdefault(row.path, row)  # type: ignore[attr-defined]
     if path not in found:
         raise ArgumentError(f"there is no layer {path!r}; layers: {', '.join(filter(None, found)) or 'none'}")
     return found[path]
