@@ -107,7 +107,7 @@ def profile(
     module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], method: str, steps: int, folder: Any
 ) -> Profile:
     """See `Module.profile`."""
-    integer("steps", steps, 1)
+    steps = integer("steps", steps, 1)
     refuse_inside("profile")
     compiled, values, inputs, calls = _compiled(module, args, kwargs, method)
     jax.block_until_ready(compiled(values, inputs))

@@ -94,7 +94,7 @@ class DryRun:
 
     def at(self, batch: int) -> DryRun:
         """The report for another size of the batch (of N)."""
-        integer("batch", batch, 1)
+        batch = integer("batch", batch, 1)
         return dataclasses.replace(self, batch=batch, found=self.again(batch), xla=None)
 
     def fits(self, memory: Any, batch: int | None = None) -> budget.Fit:

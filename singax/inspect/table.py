@@ -19,15 +19,12 @@ _WIDEST = 52
 
 def text(report: DryRun) -> str:
     """The whole report."""
-    title = _title(report)
-    rows = [_cells(row, times) for row, times in collapsed(report.layers)]
-    return "\n".join([title, "", *aligned([_HEAD, *rows]), "", *_totals(report)])
+    return "\n".join([_title(report), "", *aligned([_HEAD, *_rows(report)]), "", *_totals(report)])
 
 
 def table(report: DryRun) -> Any:
     """The whole report for a terminal, by rich."""
-    rows = [_cells(row, times) for row, times in collapsed(report.layers)]
-    return rich_table(_title(report), _HEAD, rows, _totals(report))
+    return rich_table(_title(report), _HEAD, _rows(report), _totals(report))
 
 
 def page(report: DryRun) -> str:
@@ -38,6 +35,10 @@ def page(report: DryRun) -> str:
         kind = f"{row.kind if row.name else ''}{f' ×{times}' if times > 1 else ''}"
         lines.append(Line(row.depth, row.name or row.kind, kind, cells[1:]))
     return tree_html(_title(report), _HEAD, lines, ["\n".join(_totals(report))])
+
+
+def _rows(report: DryRun) -> list[tuple[str, ...]]:
+    return [_cells(row, times) for row, times in collapsed(report.layers)]
 
 
 def _title(report: DryRun) -> str:

@@ -65,10 +65,10 @@ class Repeat(BuiltByForward):
 
     def __init__(self, layer: Layer | Callable[[], Layer], n: int, remat: Any = False, unroll: int | bool = 1) -> None:
         super().__init__()
-        n = integer("n", n, 1)
+        count = integer("n", n, 1)
         if not isinstance(unroll, bool) and not _is_count(unroll):
             raise ArgumentError(f"unroll must be True, False or an integer from 1. Received: {unroll!r}")
-        self.n, self.unroll, self.remat = int(n), unroll, remat if isinstance(remat, bool) else checked_policy(remat)
+        self.n, self.unroll, self.remat = count, unroll, remat if isinstance(remat, bool) else checked_policy(remat)
         self._stacked = False
         self._shared: tuple[Tensor, ...] = ()
         self._adopt(_made(layer), "")

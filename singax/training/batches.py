@@ -38,8 +38,7 @@ class Batches:
         sizes = {array.shape[:1] for array in self.arrays}
         if len(sizes) != 1 or () in sizes:
             raise ShapeError(f"expected arrays with one first size. Received: {[a.shape for a in self.arrays]}")
-        integer("batch_size", batch_size, 1)
-        self.batch_size, self.shuffle, self.seed, self.epoch = batch_size, shuffle, seed, 0
+        self.batch_size, self.shuffle, self.seed, self.epoch = integer("batch_size", batch_size, 1), shuffle, seed, 0
 
     def __len__(self) -> int:
         return -(-len(self.arrays[0]) // self.batch_size)

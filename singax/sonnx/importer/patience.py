@@ -1,8 +1,8 @@
 """Ctrl-C for compiled loops whose end nobody knows.
 
 Python handles signals when its main thread runs Python code, and a compiled loop runs none. So such a loop calls Python
-now and then, about every twentieth of a second: XLA's CPU programs make that call in the thread that
-waits for them, where a signal that has arrived is handled at once.
+now and then, about every twentieth of a second: XLA's CPU programs make that call in the thread that waits for them,
+where a signal that has arrived is handled at once.
 """
 
 from __future__ import annotations
